@@ -1,0 +1,33 @@
+// How long things take: the planner's only knowledge of a machine.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "core/tier.h"
+
+namespace olm2 {
+
+struct KernelProfile {
+  double seconds = 0;
+  int64_t workspace_bytes = 0;
+};
+
+struct LinkProfile {
+  double bytes_per_s = 0;  // A low percentile of what was measured; 0: the link does not exist.
+  double latency_s = 0;
+  // While a copy runs on this link, computing takes this many times as long (>= 1).
+  double compute_slowdown = 1;
+};
+
+struct Profile {
+  std::string device;  // "Xeon ..., 2 threads, oneDNN 2.6.3": who was measured, for people.
+  std::string source;  // "measured" | "estimated" | a file name.
+  std::map<std::string, KernelProfile> kernels;  // By signature() of a node.
+  LinkProfile device_to_host;
+  LinkProfile host_to_device;
+};
+
+}  // namespace olm2

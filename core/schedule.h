@@ -1,0 +1,149 @@
+// The texts between "what to compute" and "bytes moved":
+//
+//   Problem --a policy--> Plan --lower, place--> Schedule --check--> CheckedSchedule --Executor-->
+//
+// All are plain data: they can be printed, compared, saved and checked.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/graph.h"
+#include "core/profile.h"
+#include "core/tier.h"
+
+namespace olm2 {
+
+// Part of a value, in bytes: [begin, end).
+struct Range {
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t bytes() const { return end - begin; }
+  auto operator<=>(const Range&) const = default;
+};
+
+// The whole input of a policy.
+struct Problem {
+  const Graph* graph = nullptr;
+  std::vector<ValueId> results;    // Read by somebody after the step.
+  std::vector<double> seconds;     // Per node.
+  std::vector<int64_t> workspace;  // Per node, bytes of scratch on the device.
+  // Per value: where a state source lives in the device arena; -1 for everything else.
+  std::vector<int64_t> state_offset;
+  int64_t state_bytes = 0;  // The device arena below this belongs to state.
+  LinkProfile device_to_host;
+  LinkProfile host_to_device;
+  BytesPerTier budget{};   // Bytes; the device's includes the state.
+  int64_t alignment = 64;  // Every offset is a multiple; sizes are padded to it.
+
+  int64_t padded_bytes(ValueId value) const {
+    return padded(graph->type(value).bytes(), alignment);
+  }
+};
+
+// A step of a Plan, replayed in list order:
+// compute  needs every input of `node` whole on the device and makes every output there, whole.
+//          A version of state replaces the content of its home; nothing may read older versions
+//          afterwards.
+// copy     needs `value`[range] in `from` and makes it exist in `to` as well.
+// drop     forgets `value`[range] in `from`.  Its bytes can be used again from here on; if a copy
+//          reads or writes them, whoever uses them again waits for it.
+// Inputs and state are on the device at the start; state and results must be there at the end.
+// Ranges begin and end at multiples of the alignment, or at the end of the value.
+struct Step {
+  enum class Kind : uint8_t { compute, copy, drop };
+  Kind kind = Kind::compute;
+  NodeId node;    // compute
+  ValueId value;  // copy, drop
+  Range range;    // copy, drop
+  Tier from = Tier::device;
+  Tier to = Tier::device;  // copy
+  bool operator==(const Step&) const = default;
+};
+
+struct Plan {
+  std::vector<Step> steps;
+};
+
+// One place in a tier's arena.  Its content may change over time: the versions of a state source,
+// or an output that an op wrote over its input.
+struct Buffer {
+  std::string name;  // For people: the first value it holds, or "workspace of <node>".
+  Tier tier = Tier::device;
+  int64_t offset = 0;  // Bytes from the start of the arena.
+  int64_t bytes = 0;   // Padded.
+  // Instructions [first, last], in list order, between which it is in use: for drawing, placing
+  // and poisoning.  -1: before the step began; instructions.size(): after its end.
+  int32_t first = 0;
+  int32_t last = 0;
+};
+
+// Part of a value in a buffer; the part begins where the buffer begins.
+struct Piece {
+  BufferId buffer;
+  Range range;
+};
+
+// A value as an instruction sees it: pieces that follow each other without a gap, in the value
+// and in the arena.
+struct Operand {
+  ValueId value;
+  std::vector<Piece> pieces;
+};
+
+struct Instruction {
+  enum class Kind : uint8_t { compute, copy };
+  Kind kind = Kind::compute;
+  Lane lane = Lane::compute;
+  NodeId node;                  // compute
+  std::vector<Operand> reads;   // compute: the node's inputs, in order.  copy: one piece.
+  std::vector<Operand> writes;  // compute: the node's outputs, in order.  copy: one piece.
+  BufferId workspace;           // compute; invalid if the node needs none.
+  std::vector<int32_t> waits;   // Instructions of other lanes that must have finished before.
+};
+
+struct Schedule {
+  std::vector<Instruction> instructions;
+  std::vector<Buffer> buffers;
+  // What is in memory when the step begins (inputs, state), one piece each, and what must be there
+  // when it has ended (newest versions of state, results).
+  std::vector<Operand> at_start;
+  std::vector<Operand> at_end;
+  BytesPerTier arena{};  // Bytes to allocate per tier = planned peak.
+};
+
+// A Schedule that `check` accepted for a Problem.  Only `check` makes one; an Executor takes
+// nothing else.
+class CheckedSchedule {
+ public:
+  const Schedule& schedule() const { return schedule_; }
+
+ private:
+  friend CheckedSchedule check(const Problem& problem, Schedule schedule);
+  explicit CheckedSchedule(Schedule schedule) : schedule_(std::move(schedule)) {}
+  Schedule schedule_;
+};
+
+// Proves, from lane order and waits alone, that a schedule does what its graph says:
+//  1. every read sees exactly the bytes it names, finished, and no one writes them meanwhile;
+//  2. buffers whose bytes overlap are never in use at the same time;
+//  3. an output lies on an input only where the op allows it and nobody reads the input later;
+//  4. operands have the node's values in the node's order, whole, contiguous and aligned;
+//     workspaces are large enough; a copy moves the same range of the same value over a link
+//     that exists;
+//  5. every buffer lies inside its arena, every arena inside its budget, and nothing but state
+//     below state_bytes; state lies at its given offset;
+//  6. at the end every state source holds its newest version and every result is there.
+// Shares no code with what makes schedules (planner/).  Throws Error naming the instruction.
+CheckedSchedule check(const Problem& problem, Schedule schedule);
+
+// Text forms; parse(to_string(x)) prints as x again.  Values and nodes appear by name.
+std::string to_string(const Graph& graph, const Plan& plan);
+std::string to_string(const Graph& graph, const Schedule& schedule);
+// Throw Error naming the line.
+Plan parse_plan(const Graph& graph, std::string_view text);
+Schedule parse_schedule(const Graph& graph, std::string_view text);
+
+}  // namespace olm2

@@ -1,0 +1,138 @@
+// From a Problem to a checked Schedule with a certificate.
+//
+//   policy -> Plan -> lower (buffers, lanes) -> place (addresses) -> waits -> check
+//
+// Where addresses need more than the plan's live bytes, the budget given to the policy is lowered
+// by the excess and the policy asked again; the certificate reports that loss.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/schedule.h"
+
+namespace olm2 {
+
+// optimal     the objective equals the bound up to the asked gap of 0 or 1e-9 relative.
+// feasible    a plan was found; how far it may be from the optimum is the gap.
+// infeasible  a lower bound above the budget was proven: no plan of any kind fits.
+// unknown     no plan was found, and none was proven impossible (time, or a narrow space).
+enum class Status : uint8_t { optimal, feasible, infeasible, unknown };
+std::string_view to_string(Status status);
+
+struct PlanOptions {
+  std::string policy = "olm2";
+  double gap = 0.005;          // Relative; the solver stops there.
+  double time_limit_s = 60;    // Wall clock, for all solves of one plan() together.
+  std::string space = "auto";  // "auto" = "single0".
+  bool partial_swap = true;    // Tensors may be swapped in part.
+  // Called now and then with the seconds spent and the gap so far (negative: no plan yet).
+  std::function<void(double seconds, double gap)> progress;
+};
+
+// What can be said of the smallest budget.
+struct Minimum {
+  int64_t bytes = 0;               // Smallest device budget this policy found a plan for.
+  int64_t proven_bytes = 0;        // No plan of any policy fits in less (one node's operands).
+  std::string moment;              // Name of the node that binds.
+  std::vector<std::string> alive;  // "name bytes" of what is on the device then, largest first.
+};
+
+struct Certificate {
+  std::string policy;
+  Status status = Status::unknown;
+  double objective_s = 0;    // Simulated time of the placed schedule.
+  double bound_s = 0;        // No plan in `space` is faster, for the budget asked for.
+  double gap = 0;            // (objective - bound) / objective.
+  double baseline_s = 0;     // Keeping everything.
+  std::string space;         // Candidate set the bound holds in, or "heuristic" (bound: baseline).
+  std::string solver;        // "GLPK 5.0", "none".
+  double solve_seconds = 0;  // Outside of every hash and comparison.
+  int64_t placement_loss_bytes = 0;  // Budget given up so that addresses fit.
+  int recomputed = 0;                // Node executions beyond the first.
+  int64_t copied_bytes = 0;          // Over all links.
+  BytesPerTier peak{};               // Placed arenas.
+  std::string message;               // For infeasible and unknown: one message for the user.
+};
+
+struct Planned {
+  Certificate certificate;
+  Plan plan;
+  std::optional<CheckedSchedule> schedule;  // Empty if infeasible or unknown.
+};
+
+// Plans one program.  Throws Error for an unknown policy or space; a budget that cannot be met is
+// a status, not an exception.
+Planned plan_program(const Problem& problem, const PlanOptions& options);
+
+// The smallest device budget `options.policy` can plan for, other tiers as in problem.budget.
+// plan_program succeeds with exactly this budget.
+Minimum find_minimum(const Problem& problem, const PlanOptions& options);
+
+// A policy decides; it knows nothing of addresses.
+struct PolicyResult {
+  Status status = Status::unknown;
+  Plan plan;
+  double bound_s = 0;
+  std::string space;
+  std::string solver;
+};
+struct Policy {
+  std::string_view name;
+  std::string_view summary;
+  std::string_view source;  // Paper.
+  PolicyResult (*plan)(const Problem& problem, const PlanOptions& options);
+};
+// Rows by name: none, chen, recompute, swap, olm2.
+std::span<const Policy> all_policies();
+const Policy& find_policy(std::string_view name);  // Throws Error that lists the names.
+
+// --- the stages, each usable alone -------------------------------------------------------------
+
+// Device, host and disk bytes alive after each step begins, padded, replayed in list order; the
+// state is included.  Throws Error at the first step that reads what is not there.
+struct Occupancy {
+  std::vector<BytesPerTier> per_step;
+  BytesPerTier peak{};
+  int32_t peak_step = -1;  // Of the device.
+};
+Occupancy replay(const Problem& problem, const Plan& plan);
+
+// Removes the drops a plan has, and drops every value (or range) right after its last use instead.
+Plan with_earliest_drops(const Problem& problem, const Plan& plan);
+
+// Buffers and instructions without addresses and waits.  An output takes its input's buffer where
+// the op allows it and the plan drops the input right after.
+Schedule lower(const Problem& problem, const Plan& plan);
+
+// Chooses offsets (first fit over several orders, the best one kept) and arena sizes.  With a seed
+// other than 0 places at random legal addresses instead, for tests.
+void place(const Problem& problem, Schedule& schedule, uint64_t random_seed = 0);
+
+// Adds the waits that data and reused addresses need, leaving out what lane order implies.
+void add_waits(const Problem& problem, Schedule& schedule);
+
+// Time of one step when each lane runs its instructions in order and waits are obeyed.
+struct Simulation {
+  double seconds = 0;
+  double stall_s = 0;                  // Time the compute lane waited.
+  std::vector<double> start_s, end_s;  // Per instruction.
+};
+Simulation simulate(const Problem& problem, const Schedule& schedule);
+
+// A lower bound on the device bytes of any plan: the largest node's operands and workspace.
+Minimum proven_minimum(const Problem& problem);
+
+// Seconds per node and links from FLOPs and bytes, where nothing is measured.
+struct Roofline {
+  double flops_per_s = 100e9;
+  double bytes_per_s = 20e9;
+  double launch_s = 5e-6;
+};
+double estimate_seconds(const Graph& graph, const Node& node, const Roofline& roofline);
+
+}  // namespace olm2
