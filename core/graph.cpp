@@ -58,22 +58,24 @@ std::string Graph::unique_name(std::string name) const {
   }
 }
 
-NodeId Graph::add(std::string_view op, std::string_view name, std::vector<ValueId> inputs,
-                  Attrs attrs) {
-  Node node{.op = &find_op(op),
-            .name = {},
-            .inputs = std::move(inputs),
-            .outputs = {},
-            .attrs = std::move(attrs),
-            .phase = phase_,
-            .scope = forced_scope_ != -2 ? forced_scope_ : scope_};
+std::string Graph::node_name(std::string_view name) const {
   std::string full_name;
   if (forced_scope_ == -2) {
     for (const std::string& scope : open_scopes_) full_name += scope + ".";
   }
   full_name += name;
-  node.name = unique_name(std::move(full_name));
+  return unique_name(std::move(full_name));
+}
 
+NodeId Graph::add(std::string_view op, std::string_view name, std::vector<ValueId> inputs,
+                  Attrs attrs) {
+  Node node{.op = &find_op(op),
+            .name = node_name(name),
+            .inputs = std::move(inputs),
+            .outputs = {},
+            .attrs = std::move(attrs),
+            .phase = phase_,
+            .scope = forced_scope_ != -2 ? forced_scope_ : scope_};
   for (const ValueId input : node.inputs) {
     ensure(input.valid() && static_cast<size_t>(input.index) < values_.size(),
            node.name + " reads a value that does not exist");
@@ -117,6 +119,10 @@ void Graph::set_home(ValueId version, ValueId home) {
   if (value.type != source.type) {
     throw Error("graph: " + value.name + " is " + to_string(value.type) + ", its home " +
                 source.name + " is " + to_string(source.type));
+  }
+  if (value.home.valid() && value.home != home) {
+    throw Error("graph: " + value.name + " already lives at " + this->value(value.home).name +
+                "; it cannot live at " + source.name + " too");
   }
   value.home = home;
   value.role = source.role;

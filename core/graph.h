@@ -84,8 +84,12 @@ class Graph {
   ValueId add_value(std::string_view op, std::string_view name, std::vector<ValueId> inputs,
                     Attrs attrs = {});
 
+  // The name a node appended now under `name` gets: scopes in front, made unique.
+  std::string node_name(std::string_view name) const;
+
   // Declares that `version` is the next content of the state source `home`.
-  // Throws Error unless the types agree and `home` is a state source.
+  // Throws Error unless the types agree, `home` is a state source, and `version` lives nowhere
+  // else.
   void set_home(ValueId version, ValueId home);
   // The newest version of a state source: the source itself if no node changes it.
   ValueId newest(ValueId home) const;

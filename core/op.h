@@ -57,10 +57,13 @@ struct InPlace {
 
 // A case to try an op on; tests run every op through its samples.
 struct Sample {
-  std::vector<ValueType> inputs;
-  Attrs attrs;
+  std::vector<ValueType> inputs = {};
+  Attrs attrs = {};
   // Per input: integers are drawn from [0, integer_limit).  0: the input is floating point.
-  std::vector<int64_t> integer_limit;
+  // Empty: all inputs are.
+  std::vector<int64_t> integer_limit = {};
+  // Floating point inputs that must not be negative: drawn from (0, 1) instead of (-1, 1).
+  std::vector<size_t> positive_inputs = {};
 };
 
 struct OpDef {
