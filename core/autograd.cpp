@@ -56,6 +56,7 @@ std::vector<ValueId> differentiate(Graph& graph, ValueId loss, std::span<const G
     home[index] = target.home;
     if (target.accumulate) gradient[index] = graph.newest(target.home);
   }
+  const std::vector<ValueId> start = gradient;
 
   const BackwardSection section(graph);
   graph.force_scope(-1);
@@ -110,8 +111,9 @@ std::vector<ValueId> differentiate(Graph& graph, ValueId loss, std::span<const G
 
   std::vector<ValueId> results;
   for (const GradTarget& target : targets) {
-    const ValueId result = gradient[static_cast<size_t>(target.value.index)];
-    if (!result.valid()) {
+    const auto index = static_cast<size_t>(target.value.index);
+    const ValueId result = gradient[index];
+    if (result == start[index]) {
       throw Error("differentiate: the loss does not depend on " + graph.value(target.value).name);
     }
     results.push_back(result);

@@ -10,8 +10,8 @@ namespace olm2 {
 
 // One value to differentiate by.
 struct GradTarget {
-  ValueId value;
-  ValueId home;             // State source the gradient is stored at; invalid: an ordinary value.
+  ValueId value = {};
+  ValueId home = {};        // State source the gradient is stored at; invalid: an ordinary value.
   bool accumulate = false;  // Add to what `home` holds (a later micro batch) instead of writing it.
 };
 
