@@ -1,0 +1,59 @@
+#include "train/optimizer.h"
+
+#include <vector>
+
+namespace olm2 {
+namespace {
+
+void declare_like(Graph& graph, ValueId parameter, std::string name, Role role) {
+  const ValueType type = graph.type(parameter);
+  graph.add_source(std::move(name), type, role);
+}
+
+}  // namespace
+
+std::string gradient_name(std::string_view parameter) {
+  return std::string(parameter) + ".grad";
+}
+std::string first_moment_name(std::string_view parameter) {
+  return std::string(parameter) + ".m";
+}
+std::string second_moment_name(std::string_view parameter) {
+  return std::string(parameter) + ".v";
+}
+
+void declare_gradients(Graph& graph, std::span<const Parameter> parameters) {
+  for (const Parameter& p : parameters) {
+    declare_like(graph, p.value, gradient_name(graph.value(p.value).name), Role::gradient);
+  }
+}
+
+ValueId add_optimizer(Graph& graph, std::span<const Parameter> parameters, const AdamW& options) {
+  std::vector<ValueId> gradients;
+  for (const Parameter& p : parameters) {
+    const std::string name = graph.value(p.value).name;
+    declare_like(graph, p.value, first_moment_name(name), Role::moment);
+    declare_like(graph, p.value, second_moment_name(name), Role::moment);
+    gradients.push_back(graph.newest(graph.find(gradient_name(name))));
+  }
+  graph.set_phase(Phase::update);
+  const ValueId rates = graph.add_source("rates", {{3}, DType::f32}, Role::input);
+  const ValueId norm = global_norm(graph, "grad_norm", gradients);
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const ValueId parameter = parameters[i].value;
+    const std::string name = graph.value(parameter).name;
+    AdamW mine = options;
+    if (graph.type(parameter).shape.size() < 2) mine.weight_decay = 0;
+    const ValueId m = graph.find(first_moment_name(name));
+    const ValueId v = graph.find(second_moment_name(name));
+    const Node& node =
+        graph.node(adamw(graph, name + ".adamw", parameter, gradients[i], m, v, norm, rates, mine));
+    const std::vector<ValueId> updated = node.outputs;
+    graph.set_home(updated.at(0), parameter);
+    graph.set_home(updated.at(1), m);
+    graph.set_home(updated.at(2), v);
+  }
+  return norm;
+}
+
+}  // namespace olm2
