@@ -1,0 +1,197 @@
+#include "planner/milp.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+
+#include "planner/arrange.h"
+#include "planner/glpk_solver.h"
+#include "planner/milp_model.h"
+#include "planner/milp_slots.h"
+
+namespace olm2 {
+namespace {
+
+constexpr int kMostAttempts = 6;
+constexpr double kProven = 1e-9;  // A relative gap that counts as none.
+
+class Deadline {
+ public:
+  explicit Deadline(double seconds) : limit_s_(seconds), start_(Clock::now()) {}
+  double passed_s() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  double left_s() const { return std::max(0.0, limit_s_ - passed_s()); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  double limit_s_;
+  Clock::time_point start_;
+};
+
+struct Question {
+  const Problem& problem;
+  const PlanOptions& options;
+  Deadline deadline;
+  std::vector<Slot> slots;
+  bool may_swap = false;
+};
+
+double mandatory_seconds(const Problem& problem) {
+  return std::accumulate(problem.seconds.begin(), problem.seconds.end(), 0.0);
+}
+
+Solution solve(const Question& question, const MilpModel& model) {
+  const SolverRequest request{
+      .gap = question.options.gap,
+      .time_limit_s = question.deadline.left_s(),
+      .broken_rows = [&](std::span<const double> x) { return broken_memory_rows(model, x); },
+      .start = {},
+      .progress =
+          [&](double gap) {
+            if (!question.options.progress) return;
+            question.options.progress(question.deadline.passed_s(), gap);
+          },
+  };
+  return solve_with_glpk(model.linear, request);
+}
+
+Decisions run_slots(const Question& question, const std::vector<bool>& runs) {
+  Decisions decisions;
+  for (size_t s = 0; s < question.slots.size(); ++s) {
+    if (runs[s]) decisions.order.push_back(question.slots[s].node);
+  }
+  decisions.swapped.resize(question.problem.graph->values().size(), 0);
+  return decisions;
+}
+
+// Every optional slot runs; then those that cost most stop where the budget allows it.
+Decisions recompute_greedily(const Question& question) {
+  const BytesPerTier& budget = question.problem.budget;
+  std::vector<bool> runs(question.slots.size(), true);
+  std::vector<size_t> optional;
+  for (size_t s = 0; s < question.slots.size(); ++s) {
+    if (question.slots[s].optional) optional.push_back(s);
+  }
+  const auto seconds = [&](size_t s) {
+    return question.problem.seconds[static_cast<size_t>(question.slots[s].node.index)];
+  };
+  std::ranges::stable_sort(optional, [&](size_t a, size_t b) { return seconds(a) > seconds(b); });
+  for (const size_t s : optional) {
+    if (question.deadline.left_s() == 0) break;
+    runs[s] = false;
+    const BytesPerTier least = least_bytes(question.problem, run_slots(question, runs));
+    runs[s] = least[index_of(Tier::device)] > budget[index_of(Tier::device)];
+  }
+  return run_slots(question, runs);
+}
+
+// Lowers what the model may use by what its last decisions exceed.
+void tighten(BytesPerTier& target, const BytesPerTier& least, const BytesPerTier& budget) {
+  for (const Tier tier : {Tier::device, Tier::host}) {
+    const size_t t = index_of(tier);
+    target[t] = std::max<int64_t>(0, target[t] - std::max<int64_t>(0, least[t] - budget[t]));
+  }
+}
+
+bool found_plan(const Solution& solution) {
+  return solution.verdict == Solution::Verdict::optimal ||
+         solution.verdict == Solution::Verdict::feasible;
+}
+
+// Solves, arranges and tightens until the exact plan fits.
+void search(const Question& question, PolicyResult& result) {
+  BytesPerTier target = question.problem.budget;
+  for (int attempt = 0; attempt < kMostAttempts && question.deadline.left_s() > 0; ++attempt) {
+    const MilpModel model = build_model(question.problem, question.slots,
+                                        {.may_swap = question.may_swap,
+                                         .partial_swap = question.options.partial_swap,
+                                         .minimise_budget = false,
+                                         .budget = target});
+    const Solution solution = solve(question, model);
+    if (attempt == 0) {
+      const double bound_s = (solution.bound - model.preference_ms) / 1e3;
+      result.bound_s = std::max(result.bound_s, bound_s);
+    }
+    if (!found_plan(solution)) return;
+    Arrangement arrangement =
+        arrange(question.problem, decisions_of(question.problem, model, solution.x));
+    if (arrangement.fits(question.problem.budget)) {
+      const double gap = solution.objective - solution.bound;
+      const bool proven = attempt == 0 && gap <= kProven * solution.objective;
+      result.status = proven ? Status::optimal : Status::feasible;
+      result.plan = std::move(arrangement.plan);
+      return;
+    }
+    tighten(target, arrangement.least, question.problem.budget);
+  }
+}
+
+Question ask(const Problem& problem, const PlanOptions& options, bool may_recompute,
+             bool may_swap) {
+  return {.problem = problem,
+          .options = options,
+          .deadline = Deadline(options.time_limit_s),
+          .slots = slots_of(problem, options.space, may_recompute),
+          .may_swap = may_swap};
+}
+
+PolicyResult empty_result(const Problem& problem) {
+  return {.status = Status::unknown,
+          .plan = {},
+          .bound_s = mandatory_seconds(problem),
+          .space = "single0",
+          .solver = glpk_name()};
+}
+
+}  // namespace
+
+PolicyResult plan_by_milp(const Problem& problem, const PlanOptions& options, bool may_recompute,
+                          bool may_swap) {
+  const Question question = ask(problem, options, may_recompute, may_swap);
+  PolicyResult result = empty_result(problem);
+  Arrangement kept = arrange(problem, keep_everything(*problem.graph));
+  if (kept.fits(problem.budget)) {
+    result.status = Status::optimal;
+    result.plan = std::move(kept.plan);
+    return result;
+  }
+  search(question, result);
+  if (result.status != Status::unknown) return result;
+  Arrangement greedy = arrange(problem, recompute_greedily(question));
+  if (greedy.fits(problem.budget)) {
+    result.status = Status::feasible;
+    result.plan = std::move(greedy.plan);
+    return result;
+  }
+  std::optional<PolicyResult> smallest = minimum_by_milp(problem, options, may_recompute, may_swap);
+  const bool fits = smallest && replay(problem, smallest->plan).peak[index_of(Tier::device)] <=
+                                    problem.budget[index_of(Tier::device)];
+  if (fits) {
+    result.status = Status::feasible;
+    result.plan = std::move(smallest->plan);
+  }
+  return result;
+}
+
+std::optional<PolicyResult> minimum_by_milp(const Problem& problem, const PlanOptions& options,
+                                            bool may_recompute, bool may_swap) {
+  const Question question = ask(problem, options, may_recompute, may_swap);
+  const MilpModel model = build_model(problem, question.slots,
+                                      {.may_swap = may_swap,
+                                       .partial_swap = options.partial_swap,
+                                       .minimise_budget = true,
+                                       .budget = problem.budget});
+  const Solution solution = solve(question, model);
+  const Decisions decisions = found_plan(solution)
+                                  ? decisions_of(problem, model, solution.x)
+                                  : run_slots(question, std::vector(question.slots.size(), true));
+  Problem roomy = problem;
+  roomy.budget[index_of(Tier::device)] = least_bytes(problem, decisions)[index_of(Tier::device)];
+  Arrangement arrangement = arrange(roomy, decisions);
+  if (!arrangement.fits(roomy.budget)) return std::nullopt;
+  PolicyResult result = empty_result(problem);
+  result.status = Status::feasible;
+  result.plan = std::move(arrangement.plan);
+  return result;
+}
+
+}  // namespace olm2

@@ -1,0 +1,670 @@
+#include "planner/milp_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/error.h"
+#include "planner/in_place.h"
+
+namespace olm2 {
+namespace {
+
+constexpr double kMilliseconds = 1e3;
+constexpr double kPreference = 1e-6;      // Cost of a needless copy, relative to its time.
+constexpr int64_t kSmallestSwap = 64;     // Smaller than the largest value by this: never swapped.
+constexpr int64_t kSmallestTracked = 16;  // Further outputs smaller by this get no variable.
+constexpr double kMostPeriods = 400;
+
+size_t at(int32_t index) {
+  return static_cast<size_t>(index);
+}
+size_t at(ValueId value) {
+  return static_cast<size_t>(value.index);
+}
+
+struct Event {
+  int slot = 0;
+  bool reads = false;
+  bool optional = false;
+};
+
+// A variable or a constant.
+struct Level {
+  int column = -1;
+  double constant = 0;
+  bool is_constant(double value) const { return column < 0 && constant == value; }
+};
+
+// A value over the step.
+struct Track {
+  ValueId value;
+  double units = 0;  // Padded bytes.
+  std::vector<Event> events;
+  std::vector<Level> hold;           // D: between event k and k+1.
+  std::vector<int> in;               // Per event the column, -1: none.
+  std::vector<bool> is_overwritten;  // Per event: an output comes to lie on it.
+  int w = -1;
+  int leave = -1;  // Event after which w goes out.
+  bool is_minor = false;
+};
+
+// Something that happens to `units` of a value at `slot`, as far as `column` says.
+struct Transfer {
+  int slot = 0;
+  int column = 0;
+  double units = 0;
+};
+
+class Builder {
+ public:
+  Builder(const Problem& problem, std::vector<Slot> slots, const MilpRequest& request)
+      : problem_(problem), graph_(*problem.graph), request_(request) {
+    model_.slots = std::move(slots);
+    slot_count_ = static_cast<int>(model_.slots.size());
+    choose_unit();
+    find_turn();
+  }
+
+  MilpModel build() {
+    add_budget();
+    add_runs();
+    find_events();
+    for (Track& track : tracks_) choose_levels(track);
+    choose_overwritten();
+    for (Track& track : tracks_) {
+      if (track.is_minor) {
+        add_minor(track);
+      } else {
+        add_track(track);
+      }
+    }
+    if (!model_.swaps.empty()) {
+      limit_host();
+      if (!request_.minimise_budget) add_streams();
+    }
+    return std::move(model_);
+  }
+
+ private:
+  double units(int64_t bytes) const { return static_cast<double>(bytes) / model_.unit_bytes; }
+  const Node& node_at(int slot) const { return graph_.node(model_.slots[at(slot)].node); }
+  bool is_counted(ValueId value) const {
+    return !graph_.value(value).home.valid() && problem_.padded_bytes(value) > 0;
+  }
+  double seconds_ms(int slot) const {
+    return problem_.seconds[at(model_.slots[at(slot)].node.index)] * kMilliseconds;
+  }
+
+  // The largest activation is one unit, so that factors are near 1.
+  void choose_unit() {
+    for (size_t v = 0; v < graph_.values().size(); ++v) {
+      if (graph_.values()[v].role != Role::activation) continue;
+      largest_ = std::max(largest_, problem_.padded_bytes({static_cast<int32_t>(v)}));
+    }
+    model_.unit_bytes = static_cast<double>(std::max<int64_t>(largest_ / 4, 1));
+  }
+
+  void find_turn() {
+    const int32_t turn_node = turn_of(graph_);
+    for (int s = 0; s < slot_count_; ++s) {
+      const Slot& slot = model_.slots[at(s)];
+      if (!slot.optional && slot.node.index == turn_node) turn_ = s;
+    }
+  }
+
+  void add_budget() {
+    model_.budget_units = units(request_.budget[index_of(Tier::device)]);
+    if (!request_.minimise_budget) return;
+    model_.budget_column =
+        model_.linear.add({.cost = 1, .lower = 0, .upper = kUnbounded, .integer = false});
+  }
+
+  void add_runs() {
+    add_span(-1, 0, slot_count_, units(problem_.state_bytes));
+    for (int s = 0; s < slot_count_; ++s) {
+      int column = -1;
+      if (model_.slots[at(s)].optional) {
+        const double cost = request_.minimise_budget ? 0 : seconds_ms(s);
+        column = model_.linear.add({.cost = cost, .lower = 0, .upper = 1, .integer = true});
+      } else if (!request_.minimise_budget) {
+        model_.linear.constant += seconds_ms(s);
+      }
+      model_.run.push_back(column);
+      const int64_t scratch = problem_.workspace[at(model_.slots[at(s)].node.index)];
+      if (scratch > 0) add_span(column, s, s, units(padded(scratch, problem_.alignment)));
+    }
+  }
+
+  void add_event(ValueId value, const Event& event) {
+    if (!is_counted(value)) return;
+    int& index = track_of_[at(value)];
+    if (index < 0) {
+      index = static_cast<int>(tracks_.size());
+      tracks_.push_back({.value = value,
+                         .units = units(problem_.padded_bytes(value)),
+                         .events = {},
+                         .hold = {},
+                         .in = {},
+                         .is_overwritten = {}});
+    }
+    std::vector<Event>& events = tracks_[at(index)].events;
+    if (!events.empty() && events.back().slot == event.slot) return;  // Read twice by one node.
+    events.push_back(event);
+  }
+
+  void find_events() {
+    track_of_.assign(graph_.values().size(), -1);
+    for (size_t v = 0; v < graph_.values().size(); ++v) {
+      if (graph_.values()[v].producer.valid()) continue;
+      add_event({static_cast<int32_t>(v)}, {.slot = -1, .reads = false, .optional = false});
+    }
+    for (int s = 0; s < slot_count_; ++s) {
+      const bool optional = model_.slots[at(s)].optional;
+      for (const ValueId input : node_at(s).inputs) {
+        add_event(input, {.slot = s, .reads = true, .optional = optional});
+      }
+      for (const ValueId output : node_at(s).outputs) {
+        add_event(output, {.slot = s, .reads = false, .optional = optional});
+      }
+    }
+    for (const ValueId result : problem_.results) {
+      add_event(result, {.slot = slot_count_, .reads = true, .optional = false});
+    }
+  }
+
+  // A small further output whose node may run again: productions 0 and m, mandatory reads before.
+  bool is_minor(const Track& track) const {
+    const NodeId producer = graph_.value(track.value).producer;
+    if (!producer.valid()) return false;
+    const ValueId main = graph_.node(producer).outputs.front();
+    if (track.value == main || !is_counted(main)) return false;
+    if (problem_.padded_bytes(track.value) * kSmallestTracked > problem_.padded_bytes(main)) {
+      return false;
+    }
+    int productions = 0;
+    for (const Event& event : track.events) {
+      if (!event.reads && event.optional) ++productions;
+      if (event.reads && productions == 0 && (event.optional || event.slot > turn_)) return false;
+    }
+    return productions == 1;
+  }
+
+  bool is_swappable(const Track& track) const {
+    const bool has_links =
+        problem_.device_to_host.bytes_per_s > 0 && problem_.host_to_device.bytes_per_s > 0;
+    if (!request_.may_swap || !has_links || turn_ < 0) return false;
+    if (request_.budget[index_of(Tier::host)] <= 0) return false;
+    if (problem_.padded_bytes(track.value) * kSmallestSwap < largest_) return false;
+    return graph_.value(track.value).producer.valid() && track.events.front().slot < turn_;
+  }
+
+  // Adds w and in where the value may be away over the turn.
+  void choose_swap(Track& track) {
+    if (!is_swappable(track)) return;
+    for (size_t k = 0; k < track.events.size(); ++k) {
+      if (track.events[k].slot <= turn_) track.leave = static_cast<int>(k);
+    }
+    const bool integer = !request_.partial_swap;
+    bool first = true;
+    for (size_t k = 0; k < track.events.size(); ++k) {
+      const Event& event = track.events[k];
+      if (event.slot <= turn_ || !event.reads || event.slot == slot_count_) continue;
+      if (first || !event.optional) {
+        track.in[k] = model_.linear.add({.cost = 0, .lower = 0, .upper = 1, .integer = integer});
+      }
+      first = false;
+    }
+    if (first || track.events[at(track.leave)].slot == turn_) {
+      track.in.assign(track.events.size(), -1);
+      track.leave = -1;
+      return;
+    }
+    track.w = model_.linear.add({.cost = 0, .lower = 0, .upper = 1, .integer = integer});
+  }
+
+  // D between the events: 1 where a mandatory read leaves no choice, 0 where nobody reads later.
+  void choose_levels(Track& track) {
+    const size_t count = track.events.size();
+    track.in.assign(count, -1);
+    track.is_overwritten.assign(count, false);
+    track.hold.resize(count);
+    track.is_minor = is_minor(track);
+    if (track.is_minor) return;
+    choose_swap(track);
+    bool read_later = false;
+    for (size_t k = count - 1; k-- > 0;) {
+      const Event& next = track.events[k + 1];
+      read_later = read_later || next.reads;
+      const bool is_needed = !next.optional || track.hold[k + 1].is_constant(1);
+      if (!read_later) {
+        track.hold[k] = {.column = -1, .constant = 0};
+      } else if (next.reads && is_needed && track.in[k + 1] < 0) {
+        track.hold[k] = {.column = -1, .constant = 1};
+      } else {
+        track.hold[k].column =
+            model_.linear.add({.cost = 0, .lower = 0, .upper = 1, .integer = false});
+      }
+    }
+  }
+
+  // Which inputs are computed over.  Of several that an output may lie on, the surest to die.
+  void choose_overwritten() {
+    for (int s = 0; s < slot_count_; ++s) {
+      const Node& node = node_at(s);
+      std::vector<int> done;
+      for (const bool surely : {true, false}) {
+        for (const InPlace& pair : possible_in_place(problem_, node)) {
+          const int index = track_of_[at(node.inputs[at(pair.input)])];
+          if (index < 0 || std::ranges::find(done, pair.output) != done.end()) continue;
+          Track& track = tracks_[at(index)];
+          const auto event = std::ranges::lower_bound(track.events, s, {}, &Event::slot);
+          const auto k = static_cast<size_t>(event - track.events.begin());
+          const Level& after = track.hold[k];
+          if (track.is_minor || track.is_overwritten[k] || after.is_constant(1)) continue;
+          if (surely && !after.is_constant(0)) continue;
+          track.is_overwritten[k] = true;
+          done.push_back(pair.output);
+        }
+      }
+    }
+  }
+
+  void add_span(int column, int first, int last, double factor) {
+    if (factor == 0) return;
+    first = std::max(first, 0);
+    last = std::min(last, slot_count_);
+    if (first > last) return;
+    model_.spans.push_back({.column = column, .first = first, .last = last, .factor = factor});
+  }
+  void add_span(const Level& level, int first, int last, double factor) {
+    if (level.column >= 0) {
+      add_span(level.column, first, last, factor);
+    } else {
+      add_span(-1, first, last, factor * level.constant);
+    }
+  }
+
+  static void add_term(Row& row, const Level& level, double factor) {
+    if (level.column >= 0) {
+      row.terms.push_back({.column = level.column, .factor = factor});
+    } else {
+      row.lower -= factor * level.constant;
+      row.upper -= factor * level.constant;
+    }
+  }
+  void add_row(Row row) {
+    if (!row.terms.empty()) model_.linear.rows.push_back(std::move(row));
+  }
+
+  void add_minor(const Track& track) {
+    const auto again = std::ranges::find_if(
+        track.events, [](const Event& event) { return !event.reads && event.optional; });
+    const int last_before = std::prev(again)->slot;
+    const int run = model_.run[at(again->slot)];
+    const bool read_later = std::next(again) != track.events.end();
+    add_span(-1, track.events.front().slot, read_later ? track.events.back().slot : last_before,
+             track.units);
+    if (read_later) {
+      add_span(run, last_before + 1, again->slot - 1, -track.units);
+    } else {
+      add_span(run, again->slot, again->slot, track.units);
+    }
+  }
+
+  void add_track(const Track& track) {
+    add_span(-1, track.events.front().slot, track.events.front().slot, track.units);
+    for (size_t k = 0; k < track.events.size(); ++k) {
+      if (k > 0 && track.events[k].reads) add_read(track, k);
+      if (k > 0 && !track.events[k].reads) add_production(track, k);
+      if (k + 1 < track.events.size()) {
+        add_span(track.hold[k], track.events[k].slot + 1, track.events[k + 1].slot - 1,
+                 track.units);
+      }
+    }
+    if (track.w >= 0) add_swap(track);
+  }
+
+  void add_read(const Track& track, size_t k) {
+    const Event& event = track.events[k];
+    const Level& before = track.hold[k - 1];
+    const Level in{.column = track.in[k], .constant = 0};
+    Row enough{.terms = {}, .lower = event.optional ? 0.0 : 1.0};
+    add_term(enough, before, 1);
+    add_term(enough, in, 1);
+    if (event.optional) {
+      enough.terms.push_back({.column = model_.run[at(event.slot)], .factor = -1});
+    }
+    if (!before.is_constant(1) || event.optional) {
+      if (!(before.is_constant(1) && in.column < 0)) add_row(enough);
+    }
+    if (in.column >= 0) {
+      Row at_most_all{.terms = {}, .lower = -kUnbounded, .upper = 1};
+      add_term(at_most_all, before, 1);
+      add_term(at_most_all, in, 1);
+      add_row(at_most_all);
+    }
+    const Level& after = track.hold[k];
+    if (after.column >= 0 && !(before.is_constant(1))) {
+      Row kept{.terms = {{.column = after.column, .factor = 1}}, .lower = -kUnbounded, .upper = 0};
+      add_term(kept, before, -1);
+      add_term(kept, in, -1);
+      add_row(kept);
+    }
+    if (track.is_overwritten[k]) {
+      add_span(after, event.slot, event.slot, track.units);
+      if (track.leave == static_cast<int>(k)) {
+        add_span(track.w, event.slot, event.slot, track.units);
+      }
+    } else {
+      add_span(before, event.slot, event.slot, track.units);
+      if (in.column >= 0) add_span(in, event.slot, event.slot, track.units);
+    }
+  }
+
+  void add_production(const Track& track, size_t k) {
+    const Event& event = track.events[k];
+    const int run = model_.run[at(event.slot)];
+    const Level& before = track.hold[k - 1];
+    const Level& after = track.hold[k];
+    Row once{.terms = {{.column = run, .factor = 1}}, .lower = -kUnbounded, .upper = 1};
+    add_term(once, before, 1);
+    add_row(once);
+    if (k + 1 < track.events.size()) {
+      Row kept{.terms = {{.column = run, .factor = -1}}, .lower = -kUnbounded, .upper = 0};
+      add_term(kept, after, 1);
+      add_term(kept, before, -1);
+      add_row(kept);
+    }
+    const bool is_only_output = graph_.node(graph_.value(track.value).producer).outputs.size() == 1;
+    if (is_only_output && after.column >= 0) {  // Nobody makes it again to forget it.
+      add_row({.terms = {{.column = after.column, .factor = 1}, {.column = run, .factor = -1}},
+               .lower = 0,
+               .upper = kUnbounded});
+    }
+    add_span(before, event.slot, event.slot, track.units);
+    add_span(run, event.slot, event.slot, track.units);
+  }
+
+  void add_swap(const Track& track) {
+    Row once{.terms = {{.column = track.w, .factor = -1}}, .lower = -kUnbounded, .upper = 0};
+    for (size_t k = 0; k < track.in.size(); ++k) {
+      if (track.in[k] < 0) continue;
+      once.terms.push_back({.column = track.in[k], .factor = 1});
+      needed_.push_back(
+          {.slot = track.events[k].slot, .column = track.in[k], .units = track.units});
+      add_copy_cost(track.in[k], problem_.host_to_device, track.units);
+    }
+    add_row(once);
+    released_.push_back(
+        {.slot = track.events[at(track.leave)].slot, .column = track.w, .units = track.units});
+    add_copy_cost(track.w, problem_.device_to_host, track.units);
+    Swap swap{.value = track.value, .column = track.w, .made_again = -1};
+    for (const Event& event : track.events) {
+      if (!event.reads && event.optional) swap.made_again = model_.run[at(event.slot)];
+    }
+    if (swap.made_again >= 0) {
+      add_row(
+          {.terms = {{.column = track.w, .factor = 1}, {.column = swap.made_again, .factor = 1}},
+           .lower = -kUnbounded,
+           .upper = 1});
+    }
+    model_.swaps.push_back(swap);
+  }
+
+  void add_copy_cost(int column, const LinkProfile& link, double units) {
+    if (request_.minimise_budget) return;
+    const double alone_ms =
+        (units * model_.unit_bytes / link.bytes_per_s + link.latency_s) * kMilliseconds;
+    const double held_up = 1.0 - 1.0 / std::max(1.0, link.compute_slowdown);
+    model_.linear.columns[at(column)].cost += alone_ms * (held_up + kPreference);
+    model_.preference_ms += alone_ms * kPreference;
+  }
+
+  void limit_host() {
+    Row row{
+        .terms = {}, .lower = -kUnbounded, .upper = units(request_.budget[index_of(Tier::host)])};
+    for (const Transfer& out : released_) {
+      row.terms.push_back({.column = out.column, .factor = out.units});
+    }
+    add_row(row);
+  }
+
+  // --- copies as two streams of fluid -----------------------------------------------------------
+
+  // Slots [first, last] that share the variables of a period.
+  struct Period {
+    int first = 0;
+    int last = 0;
+  };
+
+  // A new period starts after enough computing, and after the turn.
+  void cut_periods() {
+    double whole = 0;
+    for (int s = 0; s < slot_count_; ++s) {
+      if (!model_.slots[at(s)].optional) whole += seconds_ms(s);
+    }
+    double passed = 0;
+    int first = 0;
+    for (int s = 0; s < slot_count_; ++s) {
+      if (model_.slots[at(s)].optional) continue;
+      passed += seconds_ms(s);
+      const bool next_turns = s + 1 == turn_;
+      if (passed * kMostPeriods < whole && s != turn_ && !next_turns && s + 1 < slot_count_) {
+        continue;
+      }
+      if (s == turn_) turn_period_ = static_cast<int>(periods_.size());
+      periods_.push_back({.first = first, .last = s});
+      first = s + 1;
+      passed = 0;
+    }
+  }
+
+  // Units of bytes per millisecond beside computing.
+  double rate(const LinkProfile& link) const {
+    double bytes = 0;
+    for (const Transfer& out : released_) bytes += out.units * model_.unit_bytes;
+    const double mean = bytes / static_cast<double>(released_.size());
+    const double seconds = mean / link.bytes_per_s + link.latency_s;
+    return mean / seconds * std::max(1.0, link.compute_slowdown) / model_.unit_bytes /
+           kMilliseconds;
+  }
+
+  int add_fluid() {
+    return model_.linear.add({.cost = 0, .lower = 0, .upper = kUnbounded, .integer = false});
+  }
+
+  // next - previous - sum of what `transfers` do in the period = 0.
+  int accumulate(int previous, const std::vector<Transfer>& transfers, const Period& period) {
+    const int next = add_fluid();
+    Row row{.terms = {{.column = next, .factor = 1}}, .lower = 0, .upper = 0};
+    if (previous >= 0) row.terms.push_back({.column = previous, .factor = -1});
+    for (const Transfer& transfer : transfers) {
+      if (transfer.slot < period.first || transfer.slot > period.last) continue;
+      row.terms.push_back({.column = transfer.column, .factor = -transfer.units});
+    }
+    add_row(row);
+    return next;
+  }
+
+  // A stream moves on by at most its rate times the seconds of the period.
+  int flow(int previous, double rate, const Period& period) {
+    const int next = add_fluid();
+    const int wait = model_.linear.add({.cost = 1, .lower = 0, .upper = kUnbounded});
+    Row limit{.terms = {{.column = next, .factor = 1}, {.column = wait, .factor = -rate}},
+              .lower = -kUnbounded,
+              .upper = 0};
+    for (int s = period.first; s <= period.last; ++s) {
+      if (model_.run[at(s)] >= 0) {
+        limit.terms.push_back({.column = model_.run[at(s)], .factor = -rate * seconds_ms(s)});
+      } else {
+        limit.upper += rate * seconds_ms(s);
+      }
+    }
+    if (previous >= 0) {
+      limit.terms.push_back({.column = previous, .factor = -1});
+      add_row({.terms = {{.column = next, .factor = 1}, {.column = previous, .factor = -1}},
+               .lower = 0,
+               .upper = kUnbounded});
+    }
+    add_row(limit);
+    return next;
+  }
+
+  void at_most(int smaller, int larger) {  // -1 is nothing.
+    if (smaller < 0) return;
+    Row row{.terms = {{.column = smaller, .factor = 1}}, .lower = -kUnbounded, .upper = 0};
+    if (larger >= 0) row.terms.push_back({.column = larger, .factor = -1});
+    add_row(row);
+  }
+
+  void add_streams() {
+    cut_periods();
+    add_outward_stream();
+    add_homeward_stream();
+  }
+
+  void add_outward_stream() {
+    const double per_ms = rate(problem_.device_to_host);
+    int released = -1;
+    int sent = -1;
+    for (int p = 0; p <= turn_period_; ++p) {
+      const Period& period = periods_[at(p)];
+      add_span(released, period.first, period.last, 1);
+      add_span(sent, period.first, period.last, -1);
+      for (const Transfer& out : released_) {
+        if (out.slot < period.first || out.slot > period.last) continue;
+        add_span(out.column, out.slot + 1, period.last, out.units);
+      }
+      if (released >= 0) {
+        sent = flow(sent, per_ms, period);
+        at_most(sent, released);
+        if (p == turn_period_) at_most(released, sent);
+      }
+      if (released >= 0 || releases_in(period)) {
+        released = accumulate(released, released_, period);
+      }
+    }
+  }
+
+  bool releases_in(const Period& period) const {
+    return std::ranges::any_of(released_, [&](const Transfer& out) {
+      return out.slot >= period.first && out.slot <= period.last;
+    });
+  }
+
+  void add_homeward_stream() {
+    const double per_ms = rate(problem_.host_to_device);
+    const int last_slot = std::ranges::max_element(needed_, {}, &Transfer::slot)->slot;
+    int needed = -1;
+    int back = -1;
+    for (int p = turn_period_ + 1; at(p) < periods_.size(); ++p) {
+      const Period& period = periods_[at(p)];
+      if (period.first > last_slot) break;
+      const int needed_before = needed;
+      needed = accumulate(needed, needed_, period);
+      at_most(needed, back);
+      back = flow(back, per_ms, period);
+      add_span(back, period.first, period.last, 1);
+      if (needed_before >= 0) add_span(needed_before, period.first, period.last, -1);
+      for (const Transfer& in : needed_) {
+        if (in.slot < period.first || in.slot > period.last) continue;
+        add_span(in.column, in.slot, period.last, -in.units);
+      }
+    }
+  }
+
+  const Problem& problem_;
+  const Graph& graph_;
+  const MilpRequest& request_;
+  MilpModel model_;
+  int slot_count_ = 0;
+  int turn_ = -1;
+  int turn_period_ = -1;
+  int64_t largest_ = 0;
+  std::vector<Track> tracks_;
+  std::vector<int> track_of_;  // Per value; -1: takes no bytes.
+  std::vector<Transfer> released_;
+  std::vector<Transfer> needed_;
+  std::vector<Period> periods_;
+};
+
+}  // namespace
+
+MilpModel build_model(const Problem& problem, std::vector<Slot> slots, const MilpRequest& request) {
+  return Builder(problem, std::move(slots), request).build();
+}
+
+namespace {
+
+// Left-hand sides of all memory constraints, without the budget.
+std::vector<double> memory_levels(const MilpModel& model, std::span<const double> x) {
+  std::vector<double> change(model.slots.size() + 2, 0);
+  for (const Span& span : model.spans) {
+    const double value = span.column < 0 ? 1.0 : x[at(span.column)];
+    change[at(span.first)] += span.factor * value;
+    change[at(span.last) + 1] -= span.factor * value;
+  }
+  for (size_t s = 1; s < change.size(); ++s) change[s] += change[s - 1];
+  change.pop_back();
+  return change;
+}
+
+Row memory_row(const MilpModel& model, int slot) {
+  std::vector<double> factors(model.linear.columns.size(), 0);
+  Row row{.terms = {}, .lower = -kUnbounded, .upper = model.budget_units};
+  if (model.budget_column >= 0) {
+    row.upper = 0;
+    factors[at(model.budget_column)] = -1;
+  }
+  for (const Span& span : model.spans) {
+    if (slot < span.first || slot > span.last) continue;
+    if (span.column < 0) {
+      row.upper -= span.factor;
+    } else {
+      factors[at(span.column)] += span.factor;
+    }
+  }
+  for (size_t j = 0; j < factors.size(); ++j) {
+    if (factors[j] == 0) continue;
+    row.terms.push_back({.column = static_cast<int>(j), .factor = factors[j]});
+  }
+  return row;
+}
+
+}  // namespace
+
+std::vector<Row> broken_memory_rows(const MilpModel& model, std::span<const double> x) {
+  const double budget = model.budget_column >= 0 ? x[at(model.budget_column)] : model.budget_units;
+  const double tolerance = 1e-7 * (1.0 + std::abs(budget));
+  const std::vector<double> levels = memory_levels(model, x);
+  std::vector<Row> rows;
+  int worst = -1;
+  for (size_t s = 0; s <= levels.size(); ++s) {
+    const bool breaks = s < levels.size() && levels[s] > budget + tolerance;
+    if (breaks && (worst < 0 || levels[s] > levels[at(worst)])) worst = static_cast<int>(s);
+    if (breaks || worst < 0) continue;
+    rows.push_back(memory_row(model, worst));
+    worst = -1;
+  }
+  return rows;
+}
+
+Decisions decisions_of(const Problem& problem, const MilpModel& model, std::span<const double> x) {
+  Decisions decisions;
+  for (size_t s = 0; s < model.slots.size(); ++s) {
+    const bool runs = model.run[s] < 0 || x[at(model.run[s])] > 0.5;
+    if (runs) decisions.order.push_back(model.slots[s].node);
+  }
+  decisions.swapped.resize(problem.graph->values().size(), 0);
+  for (const Swap& swap : model.swaps) {
+    const double part = x[at(swap.column)];
+    if (part < 1e-6 || (swap.made_again >= 0 && x[at(swap.made_again)] > 0.5)) continue;
+    const int64_t whole = problem.padded_bytes(swap.value);
+    const auto wanted = static_cast<int64_t>(std::ceil((part - 1e-7) * double(whole)));
+    decisions.swapped[at(swap.value)] = std::min(padded(wanted, problem.alignment), whole);
+  }
+  return decisions;
+}
+
+}  // namespace olm2
