@@ -76,16 +76,19 @@ Minimum find_minimum(const Problem& problem, const PlanOptions& options);
 // A policy decides; it knows nothing of addresses.
 struct PolicyResult {
   Status status = Status::unknown;
-  Plan plan;
-  double bound_s = 0;
-  std::string space;
-  std::string solver;
+  Plan plan = {};
+  double bound_s = 0;  // No plan in `space` is faster.
+  std::string space = {};
+  std::string solver = {};
 };
 struct Policy {
   std::string_view name;
   std::string_view summary;
   std::string_view source;  // Paper.
-  PolicyResult (*plan)(const Problem& problem, const PlanOptions& options);
+  PolicyResult (*plan)(const Problem& problem, const PlanOptions& options) = nullptr;
+  // Plans among which the one of the smallest device arena is; other tiers within their budgets.
+  std::vector<Plan> (*smallest)(const Problem& problem, const PlanOptions& options) = nullptr;
+  bool is_superset_of_chen = false;  // Every plan of `chen` is in its reach.
 };
 // Rows by name: none, chen, recompute, swap, olm2.
 std::span<const Policy> all_policies();

@@ -1,0 +1,44 @@
+// Rectangles of bytes times time, to be laid one above the other without overlap: dynamic storage
+// allocation.  Knows nothing of values and tiers.
+//
+// Finding the least height is NP-hard (Garey and Johnson 1979, SR2).  Placing groups one by one at
+// the lowest free offset reaches the optimum for some order of the groups (take an optimal layout,
+// let everything sink, order by offset); so the search is one over orders: a few good ones first,
+// then a bounded local search that is the same on every machine.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace olm2 {
+
+// In use at the moments first..last, both included; `offset` counts from where its group begins.
+struct Box {
+  int64_t offset = 0;
+  int64_t bytes = 0;
+  int32_t first = 0;
+  int32_t last = 0;
+};
+
+// Boxes whose offsets to each other are fixed.
+struct BoxGroup {
+  std::vector<Box> boxes;
+};
+
+struct Packing {
+  std::vector<int64_t> offset;  // Per group.
+  int64_t top = 0;              // End of the highest box; at least the base.
+};
+
+// Bytes in use at the busiest moment: no packing is lower than base + max_live.
+int64_t max_live(std::span<const BoxGroup> groups);
+
+// All offsets are at least `base`; if it and the boxes are multiples of an alignment, they are too.
+Packing pack(std::span<const BoxGroup> groups, int64_t base);
+
+// Any legal packing, a different one for each seed, at multiples of `alignment`.
+Packing pack_at_random(std::span<const BoxGroup> groups, int64_t base, int64_t alignment,
+                       uint64_t seed);
+
+}  // namespace olm2

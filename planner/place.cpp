@@ -1,0 +1,137 @@
+// Buffers that hold parts of one operand must follow each other; everything that hangs together in
+// this way is one group with fixed inner offsets.  Groups are packed tier by tier, above the state.
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "core/error.h"
+#include "planner/packing.h"
+#include "planner/planner.h"
+
+namespace olm2 {
+namespace {
+
+size_t as_size(int32_t i) {
+  return static_cast<size_t>(i);
+}
+
+// Union-find in which every member knows its offset from its root.
+class RigidSets {
+ public:
+  explicit RigidSets(size_t count) : parent_(count), shift_(count, 0) {
+    std::iota(parent_.begin(), parent_.end(), size_t{0});
+  }
+  // Root, and the offset of `item` from it.
+  std::pair<size_t, int64_t> find(size_t item) const {
+    int64_t offset = 0;
+    while (parent_[item] != item) {
+      offset += shift_[item];
+      item = parent_[item];
+    }
+    return {item, offset};
+  }
+  // `b` lies `distance` above `a`.
+  void join(size_t a, size_t b, int64_t distance) {
+    const auto [root_a, offset_a] = find(a);
+    const auto [root_b, offset_b] = find(b);
+    const int64_t shift = offset_a + distance - offset_b;
+    ensure(root_a != root_b || shift == 0, "two operands want one buffer at two distances");
+    if (root_a == root_b) return;
+    parent_[root_b] = root_a;
+    shift_[root_b] = shift;
+  }
+
+ private:
+  std::vector<size_t> parent_;
+  std::vector<int64_t> shift_;
+};
+
+RigidSets rigid_sets(const Schedule& schedule) {
+  RigidSets sets(schedule.buffers.size());
+  const auto join = [&](const std::vector<Operand>& operands) {
+    for (const Operand& operand : operands) {
+      for (size_t p = 1; p < operand.pieces.size(); ++p) {
+        const Piece& before = operand.pieces[p - 1];
+        const Piece& after = operand.pieces[p];
+        sets.join(as_size(before.buffer.index), as_size(after.buffer.index),
+                  after.range.begin - before.range.begin);
+      }
+    }
+  };
+  for (const Instruction& instruction : schedule.instructions) {
+    join(instruction.reads);
+    join(instruction.writes);
+  }
+  join(schedule.at_end);
+  return sets;
+}
+
+struct Member {
+  size_t buffer = 0;
+  int64_t offset = 0;
+};
+
+// Groups of the buffers of one tier that have no address yet; offsets from the lowest member.
+std::vector<std::vector<Member>> groups_of(const Schedule& schedule, const RigidSets& sets,
+                                           const std::vector<bool>& is_fixed, Tier tier) {
+  std::map<size_t, size_t> group_of_root;
+  std::vector<std::vector<Member>> groups;
+  for (size_t b = 0; b < schedule.buffers.size(); ++b) {
+    if (is_fixed[b] || schedule.buffers[b].tier != tier) continue;
+    const auto [root, offset] = sets.find(b);
+    const auto [found, is_new] = group_of_root.try_emplace(root, groups.size());
+    if (is_new) groups.emplace_back();
+    groups[found->second].push_back({b, offset});
+  }
+  for (std::vector<Member>& group : groups) {
+    const int64_t lowest = std::ranges::min_element(group, {}, &Member::offset)->offset;
+    for (Member& member : group) member.offset -= lowest;
+  }
+  return groups;
+}
+
+void place_tier(const Problem& problem, const RigidSets& sets, const std::vector<bool>& is_fixed,
+                Tier tier, uint64_t random_seed, Schedule& schedule) {
+  const int64_t base = tier == Tier::device ? padded(problem.state_bytes, problem.alignment) : 0;
+  const auto groups = groups_of(schedule, sets, is_fixed, tier);
+  std::vector<BoxGroup> boxes;
+  for (const std::vector<Member>& group : groups) {
+    BoxGroup box_group;
+    for (const Member& member : group) {
+      const Buffer& buffer = schedule.buffers[member.buffer];
+      box_group.boxes.push_back({.offset = member.offset,
+                                 .bytes = buffer.bytes,
+                                 .first = buffer.first,
+                                 .last = buffer.last});
+    }
+    boxes.push_back(std::move(box_group));
+  }
+  const Packing packing = random_seed == 0
+                              ? pack(boxes, base)
+                              : pack_at_random(boxes, base, problem.alignment, random_seed);
+  for (size_t g = 0; g < groups.size(); ++g) {
+    for (const Member& member : groups[g]) {
+      schedule.buffers[member.buffer].offset = packing.offset[g] + member.offset;
+    }
+  }
+  schedule.arena[index_of(tier)] = packing.top;
+}
+
+}  // namespace
+
+void place(const Problem& problem, Schedule& schedule, uint64_t random_seed) {
+  std::vector<bool> is_fixed(schedule.buffers.size(), false);
+  for (const Operand& operand : schedule.at_start) {
+    if (!is_state(problem.graph->value(operand.value).role)) continue;
+    const auto buffer = as_size(operand.pieces.at(0).buffer.index);
+    is_fixed[buffer] = true;
+    schedule.buffers[buffer].offset = problem.state_offset.at(as_size(operand.value.index));
+  }
+  const RigidSets sets = rigid_sets(schedule);
+  for (const Tier tier : kTiers) {
+    place_tier(problem, sets, is_fixed, tier, random_seed, schedule);
+  }
+}
+
+}  // namespace olm2

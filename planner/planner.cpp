@@ -1,0 +1,191 @@
+#include "planner/planner.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "planner/chen.h"
+#include "planner/keep_all.h"
+#include "planner/realize.h"
+#include "planner/smallest.h"
+
+namespace olm2 {
+namespace {
+
+constexpr int kMaxTries = 8;  // Of a policy, with ever smaller budgets.
+constexpr std::array<std::string_view, 2> kSpaces = {"auto", "single0"};
+
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+void check_space(const PlanOptions& options) {
+  if (std::ranges::find(kSpaces, options.space) != kSpaces.end()) return;
+  std::string names;
+  for (const std::string_view name : kSpaces) {
+    names += (names.empty() ? "" : ", ") + std::string(name);
+  }
+  throw Error("planner.space: got '" + options.space + "', expected one of " + names);
+}
+
+// A policy's answer, realized within the budget.
+struct Found {
+  std::optional<Realized> realized;
+  PolicyResult first;  // The answer for the budget asked for: its bound holds.
+  int64_t loss_bytes = 0;
+};
+
+// Asks a policy for plans until one fits with its addresses, each time with a device and host
+// budget lower by what the last plan was too large.
+Found plan_until_it_fits(const Problem& problem, const Policy& policy, PlanOptions options,
+                         const Stopwatch& watch) {
+  Found found;
+  Problem asked = problem;
+  const double time_limit_s = options.time_limit_s;
+  for (int attempt = 0; attempt < kMaxTries; ++attempt) {
+    options.time_limit_s = time_limit_s - watch.seconds();
+    if (attempt > 0 && options.time_limit_s <= 0) break;
+    PolicyResult result = policy.plan(asked, options);
+    const bool has_plan = result.status == Status::optimal || result.status == Status::feasible;
+    if (attempt == 0) found.first = result;
+    if (!has_plan) break;
+    Realized realized = realize(problem, result.plan);
+    if (is_within(realized.schedule.arena, problem.budget)) {
+      found.realized = std::move(realized);
+      const size_t device = index_of(Tier::device);
+      found.loss_bytes = problem.budget[device] - asked.budget[device];
+      break;
+    }
+    for (size_t tier = 0; tier < kTierCount; ++tier) {
+      const int64_t excess = realized.schedule.arena[tier] - problem.budget[tier];
+      asked.budget[tier] -= std::max<int64_t>(excess, 0);
+    }
+  }
+  return found;
+}
+
+void count_work(const Problem& problem, const Plan& plan, Certificate& certificate) {
+  std::vector<bool> is_done(problem.graph->nodes().size(), false);
+  for (const Step& step : plan.steps) {
+    if (step.kind == Step::Kind::copy) certificate.copied_bytes += step.range.bytes();
+    if (step.kind != Step::Kind::compute) continue;
+    const auto node = static_cast<size_t>(step.node.index);
+    if (is_done[node]) ++certificate.recomputed;
+    is_done[node] = true;
+  }
+}
+
+// Fills in all that follows from a realized plan, and has it checked.
+void accept(const Problem& problem, Realized realized, Planned& planned) {
+  Certificate& certificate = planned.certificate;
+  certificate.objective_s = realized.seconds;
+  certificate.bound_s = std::min(certificate.bound_s, realized.seconds);
+  certificate.gap =
+      realized.seconds > 0 ? (realized.seconds - certificate.bound_s) / realized.seconds : 0;
+  certificate.peak = realized.schedule.arena;
+  count_work(problem, realized.plan, certificate);
+  planned.plan = std::move(realized.plan);
+  planned.schedule = check(problem, std::move(realized.schedule));
+}
+
+std::string describe(const Minimum& minimum) {
+  constexpr size_t kNamed = 8;
+  std::string text = std::to_string(minimum.bytes) + " bytes; binding moment: " + minimum.moment +
+                     "; alive there:";
+  for (size_t i = 0; i < std::min(kNamed, minimum.alive.size()); ++i) {
+    text += (i == 0 ? " " : ", ") + minimum.alive[i];
+  }
+  if (minimum.alive.size() > kNamed) {
+    text += " and " + std::to_string(minimum.alive.size() - kNamed) + " more";
+  }
+  return text;
+}
+
+// No plan: says why, and what would do.
+void refuse(const Problem& problem, const std::optional<SmallestPlan>& smallest,
+            Certificate& certificate) {
+  const int64_t budget = problem.budget[index_of(Tier::device)];
+  const Minimum proven = proven_minimum(problem);
+  const bool is_impossible = budget < proven.bytes;
+  certificate.status = is_impossible ? Status::infeasible : Status::unknown;
+  std::string text = "memory.device_budget: " + std::to_string(budget) +
+                     " bytes are too few for policy " + certificate.policy;
+  if (smallest) {
+    text += ", whose smallest plan needs " + describe(describe_minimum(problem, *smallest));
+  } else {
+    text += " within the host budget of " + std::to_string(problem.budget[index_of(Tier::host)]) +
+            " bytes";
+  }
+  if (is_impossible) {
+    text += ". No plan of any policy fits: " + proven.moment + " alone needs " +
+            std::to_string(proven.bytes) + " bytes";
+  }
+  certificate.message = text + ". Raise the budget, or make the batch smaller.";
+}
+
+}  // namespace
+
+Planned plan_program(const Problem& problem, const PlanOptions& options) {
+  const Stopwatch watch;
+  const Policy& policy = find_policy(options.policy);
+  check_space(options);
+  Planned planned;
+  Certificate& certificate = planned.certificate;
+  certificate.policy = policy.name;
+
+  // Where everything fits, nothing is faster: forgetting or moving anything only adds work.
+  Realized keep_all = realize(problem, keep_all_plan(problem));
+  certificate.baseline_s = keep_all.seconds;
+  certificate.bound_s = keep_all.seconds;
+  if (is_within(keep_all.schedule.arena, problem.budget)) {
+    certificate.status = Status::optimal;
+    certificate.space = "complete";
+    certificate.solver = "none";
+    accept(problem, std::move(keep_all), planned);
+    certificate.solve_seconds = watch.seconds();
+    return planned;
+  }
+
+  const bool is_possible = problem.budget[index_of(Tier::device)] >= proven_minimum(problem).bytes;
+  Found found;
+  if (is_possible) found = plan_until_it_fits(problem, policy, options, watch);
+  std::optional<Realized>& best = found.realized;
+  if (is_possible && policy.is_superset_of_chen) {
+    Found chen = plan_until_it_fits(problem, find_policy("chen"), options, Stopwatch());
+    if (chen.realized && (!best || chen.realized->seconds < best->seconds)) {
+      best = std::move(chen.realized);
+      found.loss_bytes = chen.loss_bytes;
+    }
+  }
+  std::optional<SmallestPlan> smallest;
+  if (!best) {
+    smallest = smallest_plan(problem, options);
+    const int64_t budget = problem.budget[index_of(Tier::device)];
+    if (smallest && smallest->device_bytes <= budget) best = realize(problem, smallest->plan);
+  }
+  certificate.space = found.first.space.empty() ? "heuristic" : found.first.space;
+  certificate.solver = found.first.solver.empty() ? "none" : found.first.solver;
+  if (!best) {
+    refuse(problem, smallest, certificate);
+  } else {
+    certificate.bound_s = std::max(certificate.baseline_s, found.first.bound_s);
+    const bool is_proven =
+        found.first.status == Status::optimal && best->seconds <= certificate.bound_s * (1 + 1e-9);
+    certificate.status = is_proven ? Status::optimal : Status::feasible;
+    certificate.placement_loss_bytes = found.loss_bytes;
+    accept(problem, std::move(*best), planned);
+  }
+  certificate.solve_seconds = watch.seconds();
+  return planned;
+}
+
+}  // namespace olm2

@@ -1,0 +1,21 @@
+// The plan of a policy that needs the smallest device arena.
+#pragma once
+
+#include <optional>
+
+#include "planner/planner.h"
+
+namespace olm2 {
+
+struct SmallestPlan {
+  Plan plan;
+  int64_t device_bytes = 0;  // Placed.
+};
+
+// Empty if none of the policy's smallest plans fits the other tiers.
+std::optional<SmallestPlan> smallest_plan(const Problem& problem, const PlanOptions& options);
+
+// Bytes, binding node and what is alive there.
+Minimum describe_minimum(const Problem& problem, const SmallestPlan& smallest);
+
+}  // namespace olm2

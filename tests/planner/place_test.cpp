@@ -1,0 +1,154 @@
+#include <algorithm>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "planner/keep_all.h"
+#include "planner/packing.h"
+#include "planner/planner.h"
+#include "toy_graph.h"
+
+namespace olm2 {
+namespace {
+
+bool meet(const Box& a, int64_t base_a, const Box& b, int64_t base_b) {
+  const bool in_time = a.first <= b.last && b.first <= a.last;
+  const bool in_space = base_a + a.offset < base_b + b.offset + b.bytes &&
+                        base_b + b.offset < base_a + a.offset + a.bytes;
+  return in_time && in_space;
+}
+
+void expect_legal(const std::vector<BoxGroup>& groups, const Packing& packing, int64_t base) {
+  for (size_t a = 0; a < groups.size(); ++a) {
+    EXPECT_GE(packing.offset[a], base);
+    for (const Box& box : groups[a].boxes) {
+      EXPECT_LE(packing.offset[a] + box.offset + box.bytes, packing.top);
+      for (size_t b = 0; b < a; ++b) {
+        for (const Box& other : groups[b].boxes) {
+          EXPECT_FALSE(meet(box, packing.offset[a], other, packing.offset[b])) << a << " " << b;
+        }
+      }
+    }
+  }
+}
+
+BoxGroup single(int64_t bytes, int32_t first, int32_t last) {
+  return {{{.offset = 0, .bytes = bytes, .first = first, .last = last}}};
+}
+
+// First fit in the order in which the boxes begin, as an allocator at run time would do it.
+int64_t first_fit_top(const std::vector<BoxGroup>& groups) {
+  std::vector<std::pair<Box, int64_t>> placed;
+  int64_t top = 0;
+  for (const BoxGroup& group : groups) {
+    const Box& box = group.boxes[0];
+    for (int64_t offset = 0;; ++offset) {
+      const bool is_free = std::ranges::none_of(
+          placed, [&](const auto& other) { return meet(box, offset, other.first, other.second); });
+      if (!is_free) continue;
+      placed.emplace_back(box, offset);
+      top = std::max(top, offset + box.bytes);
+      break;
+    }
+  }
+  return top;
+}
+
+// Case O15: never more than 100 units alive, yet an allocator needs 130.
+TEST(Packing, PlacesIn100WhatFirstFitPlacesIn130) {
+  const std::vector<BoxGroup> groups = {single(30, 0, 1), single(30, 0, 9), single(40, 0, 2),
+                                        single(70, 3, 9)};
+  EXPECT_EQ(max_live(groups), 100);
+  EXPECT_EQ(first_fit_top(groups), 130);
+  const Packing packing = pack(groups, 0);
+  EXPECT_EQ(packing.top, 100);
+  expect_legal(groups, packing, 0);
+}
+
+// Lives for which no layout reaches the live bytes: the number reported is the one needed.
+TEST(Packing, ReportsTheHeightItNeeds) {
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 20; ++round) {
+    std::vector<BoxGroup> groups;
+    for (int i = 0; i < 6; ++i) {
+      const auto first = static_cast<int32_t>(random() % 6);
+      groups.push_back(single(1 + static_cast<int64_t>(random() % 9), first,
+                              first + static_cast<int32_t>(random() % 4)));
+    }
+    // Lowest free offsets in every order: the optimum is among them.
+    std::vector<size_t> order = {0, 1, 2, 3, 4, 5};
+    int64_t optimum = 1000;
+    do {
+      std::vector<BoxGroup> permuted;
+      for (const size_t g : order) permuted.push_back(groups[g]);
+      optimum = std::min(optimum, first_fit_top(permuted));
+    } while (std::ranges::next_permutation(order).found);
+    const Packing packing = pack(groups, 0);
+    expect_legal(groups, packing, 0);
+    EXPECT_EQ(packing.top, optimum);
+  }
+}
+
+TEST(Packing, KeepsGroupsRigidAboveTheBase) {
+  std::mt19937_64 random(11);
+  for (int round = 0; round < 6; ++round) {
+    std::vector<BoxGroup> groups;
+    for (int i = 0; i < 25; ++i) {
+      BoxGroup group;
+      int64_t offset = 0;
+      for (int piece = static_cast<int>(random() % 3); piece >= 0; --piece) {
+        const int64_t bytes = 64 * (1 + static_cast<int64_t>(random() % 5));
+        for (int32_t at = static_cast<int32_t>(random() % 10); at < 40; at += 15) {
+          group.boxes.push_back({offset, bytes, at, at + static_cast<int32_t>(random() % 12)});
+        }
+        offset += bytes;
+      }
+      groups.push_back(group);
+    }
+    const Packing packing = pack(groups, 192);
+    expect_legal(groups, packing, 192);
+    EXPECT_GE(packing.top, 192 + max_live(groups));
+    for (const int64_t offset : packing.offset) EXPECT_EQ(offset % 64, 0);
+    const Packing other = pack_at_random(groups, 192, 64, 5);
+    expect_legal(groups, other, 192);
+    EXPECT_NE(other.offset, packing.offset);
+    EXPECT_NE(other.offset, pack_at_random(groups, 192, 64, 6).offset);
+    EXPECT_EQ(pack(groups, 192).offset, packing.offset) << "the same every time";
+  }
+}
+
+TEST(Packing, PlacesNothing) {
+  EXPECT_EQ(pack({}, 64).top, 64);
+  EXPECT_EQ(pack(std::vector<BoxGroup>{single(0, 0, 3)}, 64).top, 64);
+}
+
+TEST(Place, StaysWithinOnePercentOfTheLiveBytesOnTrainingSteps) {
+  for (int layers = 1; layers <= 24; layers += 4) {
+    const toy::Training toy = toy::training(layers, static_cast<uint64_t>(layers));
+    const Problem problem = toy::problem_of(toy.graph, toy.results);
+    const Plan plan = keep_all_plan(problem);
+    Schedule schedule = lower(problem, plan);
+    place(problem, schedule);
+    const auto live = static_cast<double>(replay(problem, plan).peak[0]);
+    EXPECT_LE(static_cast<double>(schedule.arena[0]), 1.01 * live) << layers;
+  }
+}
+
+TEST(Place, PutsStateWhereTheProblemSays) {
+  const toy::Training toy = toy::training(3, 1);
+  const Problem problem = toy::problem_of(toy.graph, toy.results);
+  Schedule schedule = lower(problem, keep_all_plan(problem));
+  place(problem, schedule, 77);
+  for (const Operand& operand : schedule.at_start) {
+    const int64_t expected = problem.state_offset[static_cast<size_t>(operand.value.index)];
+    const Buffer& buffer = schedule.buffers[static_cast<size_t>(operand.pieces[0].buffer.index)];
+    if (expected >= 0) {
+      EXPECT_EQ(buffer.offset, expected);
+    } else {
+      EXPECT_GE(buffer.offset, problem.state_bytes);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace olm2
