@@ -1,6 +1,7 @@
 #include "planner/glpk_solver.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <csetjmp>
@@ -20,6 +21,8 @@ namespace olm2 {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr std::array<double, 3> kRoundingThresholds = {0.5, 0.1, 1e-6};
 
 struct Guard {
   std::jmp_buf jump{};
@@ -63,7 +66,12 @@ struct Search {
   std::vector<double> x;     // Point given to the request's functions.
   std::vector<int> columns;  // Of the row being added; entry 0 is not used.
   std::vector<double> factors;
-  std::vector<double> start;  // Entry 0 is not used; empty once it was given.
+  std::vector<double> relaxed;   // The root relaxation's solution.
+  std::vector<double> rounded;   // A solution found by rounding it; empty: none.
+  std::vector<double> x_from_1;  // Room for one with an entry 0 that is not used.
+  std::vector<int> basis;        // Status of each column at the root, and of each row.
+  std::vector<int> row_basis;
+  bool rounded_is_known = false;
   std::exception_ptr thrown;
 };
 
@@ -134,34 +142,88 @@ bool is_integral(const Search& search) {
   return true;
 }
 
-// One linear relaxation; false if it was not solved to optimality.
-bool solve_relaxation(Search& search, bool from_scratch) {
+enum class Relaxation : uint8_t { solved, infeasible, stopped };
+
+// The slack basis is dual feasible where no cost is negative, and so is every basis after a row was
+// added or a bound moved: the dual simplex starts from what is there.
+Relaxation solve_relaxation(Search& search) {
   glp_smcp options;
   glp_init_smcp(&options);
   options.msg_lev = GLP_MSG_OFF;
-  options.presolve = from_scratch ? GLP_ON : GLP_OFF;
-  options.meth = from_scratch ? GLP_PRIMAL : GLP_DUALP;
+  options.meth = GLP_DUALP;
   options.tm_lim = milliseconds_left(search);
-  if (options.tm_lim == 0) return false;
+  if (options.tm_lim == 0) return Relaxation::stopped;
   const int failure = glp_simplex(search.problem, &options);
+  if (failure != 0) return Relaxation::stopped;
   const int status = glp_get_status(search.problem);
-  if (failure == GLP_ENOPFS || (failure == 0 && status == GLP_NOFEAS)) {
-    search.solution.verdict = Solution::Verdict::infeasible;
-    return false;
-  }
-  return failure == 0 && status == GLP_OPT;
+  if (status == GLP_NOFEAS) return Relaxation::infeasible;
+  return status == GLP_OPT ? Relaxation::solved : Relaxation::stopped;
 }
 
-// The linear relaxation with all its constraints; false if there is nothing to go on with.
-bool solve_root(Search& search) {
-  for (bool first = true;; first = false) {
-    if (!solve_relaxation(search, first)) return false;
-    search.solution.bound = std::max(search.solution.bound, glp_get_obj_val(search.problem));
+// The relaxation with all its constraints; its solution is left in search.x.
+Relaxation solve_with_broken_rows(Search& search) {
+  while (true) {
+    const Relaxation result = solve_relaxation(search);
+    if (result != Relaxation::solved) return result;
     read_relaxation(search);
     find_broken(search);
-    if (search.thrown) return false;
-    if (search.broken.empty()) return true;
+    if (search.thrown) return Relaxation::stopped;
+    if (search.broken.empty()) return Relaxation::solved;
     for (const Row& row : search.broken) append_row(search, row);
+  }
+}
+
+void set_bounds(Search& search, size_t j, double lower, double upper) {
+  glp_set_col_bnds(search.problem, static_cast<int>(j) + 1, bound_type(lower, upper), lower, upper);
+}
+
+// Rounds the integers of the relaxation, up from `threshold` on, and solves for everything else.
+void round_relaxation(Search& search, double threshold) {
+  for (size_t j = 0; j < search.x.size(); ++j) {
+    if (!search.model.columns[j].integer) continue;
+    const double rounded = std::floor(search.relaxed[j] + 1.0 - threshold);
+    set_bounds(search, j, rounded, rounded);
+  }
+  if (solve_with_broken_rows(search) == Relaxation::solved) {
+    const double objective = glp_get_obj_val(search.problem);
+    if (objective < search.solution.objective) {
+      search.solution.objective = objective;
+      search.rounded = search.x;
+    }
+  }
+  for (size_t j = 0; j < search.x.size(); ++j) {
+    const Column& column = search.model.columns[j];
+    if (column.integer) set_bounds(search, j, column.lower, column.upper);
+  }
+}
+
+bool is_close_enough(const Search& search) {
+  const double gap = search.solution.objective - search.solution.bound;
+  return gap <= search.request.gap * std::abs(search.solution.objective);
+}
+
+// Looks for a first solution near the relaxation's.
+void round_and_restore(Search& search) {
+  search.relaxed = search.x;
+  const int columns = glp_get_num_cols(search.problem);
+  const int rows = glp_get_num_rows(search.problem);
+  for (int j = 1; j <= columns; ++j) {
+    search.basis[static_cast<size_t>(j)] = glp_get_col_stat(search.problem, j);
+  }
+  search.row_basis.resize(static_cast<size_t>(rows) + 1);
+  for (int i = 1; i <= rows; ++i) {
+    search.row_basis[static_cast<size_t>(i)] = glp_get_row_stat(search.problem, i);
+  }
+  for (const double threshold : kRoundingThresholds) {
+    round_relaxation(search, threshold);
+    if (search.thrown || is_close_enough(search)) return;
+  }
+  for (int j = 1; j <= columns; ++j) {
+    glp_set_col_stat(search.problem, j, search.basis[static_cast<size_t>(j)]);
+  }
+  for (int i = 1; i <= glp_get_num_rows(search.problem); ++i) {
+    glp_set_row_stat(search.problem, i,
+                     i <= rows ? search.row_basis[static_cast<size_t>(i)] : GLP_BS);
   }
 }
 
@@ -190,8 +252,11 @@ void on_event(glp_tree* tree, void* info) {
       for (const Row& row : search.broken) append_row(search, row);
       break;
     case GLP_IHEUR:
-      if (!search.start.empty()) glp_ios_heur_sol(tree, search.start.data());
-      search.start.clear();
+      if (!search.rounded.empty() && !search.rounded_is_known) {
+        search.rounded_is_known = true;
+        std::ranges::copy(search.rounded, search.x_from_1.begin() + 1);
+        glp_ios_heur_sol(tree, search.x_from_1.data());
+      }
       break;
     case GLP_ISELECT:
       note_bound(search, tree);
@@ -222,32 +287,50 @@ void branch(Search& search) {
   const int failure = glp_intopt(search.problem, &options);
   const int status = glp_mip_status(search.problem);
   if (search.thrown) return;
-  if (failure == 0 && status == GLP_NOFEAS) {
+  if (failure == 0 && status == GLP_NOFEAS && search.rounded.empty()) {
     search.solution.verdict = Solution::Verdict::infeasible;
     return;
   }
-  if (status != GLP_OPT && status != GLP_FEAS) return;
+  const bool found = status == GLP_OPT || status == GLP_FEAS;
+  if (found && glp_mip_obj_val(search.problem) <= search.solution.objective) {
+    search.solution.objective = glp_mip_obj_val(search.problem);
+    for (size_t j = 0; j < search.x.size(); ++j) {
+      search.x[j] = glp_mip_col_val(search.problem, static_cast<int>(j) + 1);
+    }
+  } else {
+    search.x = search.rounded;
+  }
+  if (search.x.empty()) return;
   const bool done = failure == 0 || failure == GLP_EMIPGAP;
   search.solution.verdict = done ? Solution::Verdict::optimal : Solution::Verdict::feasible;
-  search.solution.objective = glp_mip_obj_val(search.problem);
   if (failure == 0) search.solution.bound = search.solution.objective;
   search.solution.bound = std::min(search.solution.bound, search.solution.objective);
-  for (size_t j = 0; j < search.x.size(); ++j) {
-    search.x[j] = glp_mip_col_val(search.problem, static_cast<int>(j) + 1);
+}
+
+void solve_loaded(Search& search) {
+  const Relaxation root = solve_with_broken_rows(search);
+  if (root == Relaxation::infeasible) search.solution.verdict = Solution::Verdict::infeasible;
+  if (root != Relaxation::solved) return;
+  search.solution.bound = glp_get_obj_val(search.problem);
+  if (is_integral(search)) {
+    search.solution.verdict = Solution::Verdict::optimal;
+    search.solution.objective = search.solution.bound;
+    return;
   }
+  round_and_restore(search);
+  if (search.thrown) return;
+  if (is_close_enough(search)) {
+    search.solution.verdict = Solution::Verdict::optimal;
+    search.x = search.rounded;
+    return;
+  }
+  if (solve_relaxation(search) == Relaxation::solved) branch(search);
 }
 
 void solve(void* data) {
   auto& search = *static_cast<Search*>(data);
   load(search);
-  if (solve_root(search)) {
-    if (is_integral(search)) {
-      search.solution.verdict = Solution::Verdict::optimal;
-      search.solution.objective = search.solution.bound;
-    } else {
-      branch(search);
-    }
-  }
+  solve_loaded(search);
   glp_delete_prob(search.problem);
 }
 
@@ -264,12 +347,13 @@ Solution solve_with_glpk(const LinearModel& model, const SolverRequest& request)
                 .x = std::vector<double>(model.columns.size()),
                 .columns = std::vector<int>(model.columns.size() + 1),
                 .factors = std::vector<double>(model.columns.size() + 1),
-                .start = {},
+                .relaxed = {},
+                .rounded = {},
+                .x_from_1 = std::vector<double>(model.columns.size() + 1),
+                .basis = std::vector<int>(model.columns.size() + 1),
+                .row_basis = {},
+                .rounded_is_known = false,
                 .thrown = nullptr};
-  if (!request.start.empty()) {
-    search.start.push_back(0);
-    search.start.insert(search.start.end(), request.start.begin(), request.start.end());
-  }
   Guard guard;
   if (!guarded(guard, &solve, &search)) {
     throw Error("GLPK refused the planning model: " + guard.said);

@@ -39,12 +39,13 @@ double mandatory_seconds(const Problem& problem) {
   return std::accumulate(problem.seconds.begin(), problem.seconds.end(), 0.0);
 }
 
-Solution solve(const Question& question, const MilpModel& model) {
+Solution solve(const Question& question, MilpModel& model) {
+  const std::vector<Row> rows = likely_memory_rows(model);
+  model.linear.rows.insert(model.linear.rows.end(), rows.begin(), rows.end());
   const SolverRequest request{
       .gap = question.options.gap,
       .time_limit_s = question.deadline.left_s(),
       .broken_rows = [&](std::span<const double> x) { return broken_memory_rows(model, x); },
-      .start = {},
       .progress =
           [&](double gap) {
             if (!question.options.progress) return;
@@ -101,11 +102,11 @@ bool found_plan(const Solution& solution) {
 void search(const Question& question, PolicyResult& result) {
   BytesPerTier target = question.problem.budget;
   for (int attempt = 0; attempt < kMostAttempts && question.deadline.left_s() > 0; ++attempt) {
-    const MilpModel model = build_model(question.problem, question.slots,
-                                        {.may_swap = question.may_swap,
-                                         .partial_swap = question.options.partial_swap,
-                                         .minimise_budget = false,
-                                         .budget = target});
+    MilpModel model = build_model(question.problem, question.slots,
+                                  {.may_swap = question.may_swap,
+                                   .partial_swap = question.options.partial_swap,
+                                   .minimise_budget = false,
+                                   .budget = target});
     const Solution solution = solve(question, model);
     if (attempt == 0) {
       const double bound_s = (solution.bound - model.preference_ms) / 1e3;
@@ -175,11 +176,11 @@ PolicyResult plan_by_milp(const Problem& problem, const PlanOptions& options, bo
 std::optional<PolicyResult> minimum_by_milp(const Problem& problem, const PlanOptions& options,
                                             bool may_recompute, bool may_swap) {
   const Question question = ask(problem, options, may_recompute, may_swap);
-  const MilpModel model = build_model(problem, question.slots,
-                                      {.may_swap = may_swap,
-                                       .partial_swap = options.partial_swap,
-                                       .minimise_budget = true,
-                                       .budget = problem.budget});
+  MilpModel model = build_model(problem, question.slots,
+                                {.may_swap = may_swap,
+                                 .partial_swap = options.partial_swap,
+                                 .minimise_budget = true,
+                                 .budget = problem.budget});
   const Solution solution = solve(question, model);
   const Decisions decisions = found_plan(solution)
                                   ? decisions_of(problem, model, solution.x)

@@ -49,7 +49,8 @@ struct Track {
   bool is_minor = false;
 };
 
-// Something that happens to `units` of a value at `slot`, as far as `column` says.
+// `units` of a value, as far as `column` says, may be sent from `slot` on, or must be back when it
+// ends.
 struct Transfer {
   int slot = 0;
   int column = 0;
@@ -196,7 +197,10 @@ class Builder {
     if (!request_.may_swap || !has_links || turn_ < 0) return false;
     if (request_.budget[index_of(Tier::host)] <= 0) return false;
     if (problem_.padded_bytes(track.value) * kSmallestSwap < largest_) return false;
-    return graph_.value(track.value).producer.valid() && track.events.front().slot < turn_;
+    const bool leaves_early =
+        std::ranges::none_of(track.events, [&](const Event& e) { return e.slot == turn_; });
+    const bool is_made = graph_.value(track.value).producer.valid();
+    return is_made && leaves_early && track.events.front().slot < turn_;
   }
 
   // Adds w and in where the value may be away over the turn.
@@ -206,20 +210,14 @@ class Builder {
       if (track.events[k].slot <= turn_) track.leave = static_cast<int>(k);
     }
     const bool integer = !request_.partial_swap;
-    bool first = true;
+    bool comes_back = false;
     for (size_t k = 0; k < track.events.size(); ++k) {
       const Event& event = track.events[k];
       if (event.slot <= turn_ || !event.reads || event.slot == slot_count_) continue;
-      if (first || !event.optional) {
-        track.in[k] = model_.linear.add({.cost = 0, .lower = 0, .upper = 1, .integer = integer});
-      }
-      first = false;
+      track.in[k] = model_.linear.add({.cost = 0, .lower = 0, .upper = 1, .integer = integer});
+      comes_back = true;
     }
-    if (first || track.events[at(track.leave)].slot == turn_) {
-      track.in.assign(track.events.size(), -1);
-      track.leave = -1;
-      return;
-    }
+    if (!comes_back) return;
     track.w = model_.linear.add({.cost = 0, .lower = 0, .upper = 1, .integer = integer});
   }
 
@@ -244,6 +242,7 @@ class Builder {
       } else {
         track.hold[k].column =
             model_.linear.add({.cost = 0, .lower = 0, .upper = 1, .integer = false});
+        model_.holds.push_back(track.hold[k].column);
       }
     }
   }
@@ -440,33 +439,18 @@ class Builder {
 
   // A new period starts after enough computing, and after the turn.
   void cut_periods() {
-    double whole = 0;
     for (int s = 0; s < slot_count_; ++s) {
-      if (!model_.slots[at(s)].optional) whole += seconds_ms(s);
-    }
-    double passed = 0;
-    int first = 0;
-    for (int s = 0; s < slot_count_; ++s) {
-      if (model_.slots[at(s)].optional) continue;
-      passed += seconds_ms(s);
-      const bool next_turns = s + 1 == turn_;
-      if (passed * kMostPeriods < whole && s != turn_ && !next_turns && s + 1 < slot_count_) {
-        continue;
-      }
       if (s == turn_) turn_period_ = static_cast<int>(periods_.size());
-      periods_.push_back({.first = first, .last = s});
-      first = s + 1;
-      passed = 0;
+      periods_.push_back({.first = s, .last = s});
     }
   }
 
-  // Units of bytes per millisecond beside computing.
+  // Units of bytes per millisecond of computing beside it, of the largest copy.
   double rate(const LinkProfile& link) const {
-    double bytes = 0;
-    for (const Transfer& out : released_) bytes += out.units * model_.unit_bytes;
-    const double mean = bytes / static_cast<double>(released_.size());
-    const double seconds = mean / link.bytes_per_s + link.latency_s;
-    return mean / seconds * std::max(1.0, link.compute_slowdown) / model_.unit_bytes /
+    const double bytes =
+        std::ranges::max_element(released_, {}, &Transfer::units)->units * model_.unit_bytes;
+    const double seconds = bytes / link.bytes_per_s + link.latency_s;
+    return bytes / seconds * std::max(1.0, link.compute_slowdown) / model_.unit_bytes /
            kMilliseconds;
   }
 
@@ -487,8 +471,14 @@ class Builder {
     return next;
   }
 
-  // A stream moves on by at most its rate times the seconds of the period.
-  int flow(int previous, double rate, const Period& period) {
+  // What has flowed when a period and the wait after it are over.
+  struct Flow {
+    int column = -1;
+    int wait = -1;  // Milliseconds.
+  };
+
+  // A stream moves on by at most its rate times the time of the period.
+  Flow flow(int previous, double rate, const Period& period) {
     const int next = add_fluid();
     const int wait = model_.linear.add({.cost = 1, .lower = 0, .upper = kUnbounded});
     Row limit{.terms = {{.column = next, .factor = 1}, {.column = wait, .factor = -rate}},
@@ -508,7 +498,7 @@ class Builder {
                .upper = kUnbounded});
     }
     add_row(limit);
-    return next;
+    return {.column = next, .wait = wait};
   }
 
   void at_most(int smaller, int larger) {  // -1 is nothing.
@@ -516,6 +506,11 @@ class Builder {
     Row row{.terms = {{.column = smaller, .factor = 1}}, .lower = -kUnbounded, .upper = 0};
     if (larger >= 0) row.terms.push_back({.column = larger, .factor = -1});
     add_row(row);
+  }
+
+  void add_stream_span(int column, int first, int last, double factor) {
+    if (column < 0 || first > last) return;
+    model_.streams.push_back({.column = column, .first = first, .last = last, .factor = factor});
   }
 
   void add_streams() {
@@ -530,27 +525,21 @@ class Builder {
     int sent = -1;
     for (int p = 0; p <= turn_period_; ++p) {
       const Period& period = periods_[at(p)];
-      add_span(released, period.first, period.last, 1);
-      add_span(sent, period.first, period.last, -1);
+      add_stream_span(released, period.first, period.last, 1);
+      add_stream_span(sent, period.first, period.last, -1);
       for (const Transfer& out : released_) {
         if (out.slot < period.first || out.slot > period.last) continue;
-        add_span(out.column, out.slot + 1, period.last, out.units);
+        add_stream_span(out.column, out.slot + 1, period.last, out.units);
       }
       if (released >= 0) {
-        sent = flow(sent, per_ms, period);
+        sent = flow(sent, per_ms, period).column;
         at_most(sent, released);
         if (p == turn_period_) at_most(released, sent);
       }
-      if (released >= 0 || releases_in(period)) {
+      if (released >= 0 || happens_in(period, released_)) {
         released = accumulate(released, released_, period);
       }
     }
-  }
-
-  bool releases_in(const Period& period) const {
-    return std::ranges::any_of(released_, [&](const Transfer& out) {
-      return out.slot >= period.first && out.slot <= period.last;
-    });
   }
 
   void add_homeward_stream() {
@@ -562,16 +551,27 @@ class Builder {
       const Period& period = periods_[at(p)];
       if (period.first > last_slot) break;
       const int needed_before = needed;
-      needed = accumulate(needed, needed_, period);
-      at_most(needed, back);
-      back = flow(back, per_ms, period);
-      add_span(back, period.first, period.last, 1);
-      if (needed_before >= 0) add_span(needed_before, period.first, period.last, -1);
+      if (happens_in(period, needed_)) {
+        needed = accumulate(needed, needed_, period);
+        at_most(needed, back);
+      }
+      const Flow homeward = flow(back, per_ms, period);
+      back = homeward.column;
+      // What comes during the wait takes the place of what the slot leaves behind.
+      add_stream_span(back, period.first, period.last, 1);
+      add_stream_span(homeward.wait, period.first, period.last, -per_ms);
+      add_stream_span(needed_before, period.first, period.last, -1);
       for (const Transfer& in : needed_) {
         if (in.slot < period.first || in.slot > period.last) continue;
-        add_span(in.column, in.slot, period.last, -in.units);
+        add_stream_span(in.column, in.slot, period.last, -in.units);
       }
     }
+  }
+
+  static bool happens_in(const Period& period, const std::vector<Transfer>& transfers) {
+    return std::ranges::any_of(transfers, [&](const Transfer& transfer) {
+      return transfer.slot >= period.first && transfer.slot <= period.last;
+    });
   }
 
   const Problem& problem_;
@@ -597,10 +597,10 @@ MilpModel build_model(const Problem& problem, std::vector<Slot> slots, const Mil
 
 namespace {
 
-// Left-hand sides of all memory constraints, without the budget.
-std::vector<double> memory_levels(const MilpModel& model, std::span<const double> x) {
-  std::vector<double> change(model.slots.size() + 2, 0);
-  for (const Span& span : model.spans) {
+std::vector<double> levels_of(const std::vector<Span>& spans, size_t slot_count,
+                              std::span<const double> x) {
+  std::vector<double> change(slot_count + 2, 0);
+  for (const Span& span : spans) {
     const double value = span.column < 0 ? 1.0 : x[at(span.column)];
     change[at(span.first)] += span.factor * value;
     change[at(span.last) + 1] -= span.factor * value;
@@ -610,21 +610,25 @@ std::vector<double> memory_levels(const MilpModel& model, std::span<const double
   return change;
 }
 
-Row memory_row(const MilpModel& model, int slot) {
+Row memory_row(const MilpModel& model, int slot, bool with_streams) {
   std::vector<double> factors(model.linear.columns.size(), 0);
   Row row{.terms = {}, .lower = -kUnbounded, .upper = model.budget_units};
   if (model.budget_column >= 0) {
     row.upper = 0;
     factors[at(model.budget_column)] = -1;
   }
-  for (const Span& span : model.spans) {
-    if (slot < span.first || slot > span.last) continue;
-    if (span.column < 0) {
-      row.upper -= span.factor;
-    } else {
-      factors[at(span.column)] += span.factor;
+  const auto add = [&](const std::vector<Span>& spans) {
+    for (const Span& span : spans) {
+      if (slot < span.first || slot > span.last) continue;
+      if (span.column < 0) {
+        row.upper -= span.factor;
+      } else {
+        factors[at(span.column)] += span.factor;
+      }
     }
-  }
+  };
+  add(model.spans);
+  if (with_streams) add(model.streams);
   for (size_t j = 0; j < factors.size(); ++j) {
     if (factors[j] == 0) continue;
     row.terms.push_back({.column = static_cast<int>(j), .factor = factors[j]});
@@ -634,17 +638,25 @@ Row memory_row(const MilpModel& model, int slot) {
 
 }  // namespace
 
+std::vector<Row> likely_memory_rows(const MilpModel& model) {
+  std::vector<double> x(model.linear.columns.size(), 0);
+  for (const int column : model.holds) x[at(column)] = 1;
+  return broken_memory_rows(model, x);
+}
+
 std::vector<Row> broken_memory_rows(const MilpModel& model, std::span<const double> x) {
   const double budget = model.budget_column >= 0 ? x[at(model.budget_column)] : model.budget_units;
   const double tolerance = 1e-7 * (1.0 + std::abs(budget));
-  const std::vector<double> levels = memory_levels(model, x);
+  std::vector<double> levels = levels_of(model.spans, model.slots.size(), x);
+  const std::vector<double> streams = levels_of(model.streams, model.slots.size(), x);
+  for (size_t s = 0; s < levels.size(); ++s) levels[s] += std::max(0.0, streams[s]);
   std::vector<Row> rows;
   int worst = -1;
   for (size_t s = 0; s <= levels.size(); ++s) {
     const bool breaks = s < levels.size() && levels[s] > budget + tolerance;
     if (breaks && (worst < 0 || levels[s] > levels[at(worst)])) worst = static_cast<int>(s);
     if (breaks || worst < 0) continue;
-    rows.push_back(memory_row(model, worst));
+    rows.push_back(memory_row(model, worst, streams[at(worst)] > 0));
     worst = -1;
   }
   return rows;

@@ -67,8 +67,12 @@ struct Swap {
 struct MilpModel {
   LinearModel linear;  // Times in milliseconds, bytes in units; without the memory constraints.
   std::vector<Slot> slots;
-  std::vector<int> run;     // Per slot the column r, -1 for mandatory ones.
-  std::vector<Span> spans;  // All of the memory constraints' left-hand sides.
+  std::vector<int> run;  // Per slot the column r, -1 for mandatory ones.
+  // Left-hand sides of the memory constraints: `spans`, and `spans` + `streams`, the bytes on
+  // their way.
+  std::vector<Span> spans;
+  std::vector<Span> streams;
+  std::vector<int> holds;  // The columns D.
   std::vector<Swap> swaps;
   double unit_bytes = 1;
   int budget_column = -1;
@@ -80,6 +84,9 @@ MilpModel build_model(const Problem& problem, std::vector<Slot> slots, const Mil
 
 // Of every run of slots whose memory constraint `x` breaks, the worst one as a row.
 std::vector<Row> broken_memory_rows(const MilpModel& model, std::span<const double> x);
+
+// The ones that keeping everything breaks: the solver needs them sooner or later.
+std::vector<Row> likely_memory_rows(const MilpModel& model);
 
 // What a solution decides; D is left behind, since the decisions imply the least one.
 Decisions decisions_of(const Problem& problem, const MilpModel& model, std::span<const double> x);

@@ -50,8 +50,6 @@ struct SolverRequest {
   // Constraints too many to list: returns those that `x` breaks, none if it keeps all of them.
   // A solution is accepted only after this returned nothing for it.  May be empty.
   std::function<std::vector<Row>(std::span<const double> x)> broken_rows;
-  // A feasible point to start from; empty: none.
-  std::vector<double> start;
   // Called now and then with the relative gap so far (negative: no solution yet).
   std::function<void(double gap)> progress;
 };
