@@ -4,12 +4,28 @@
 #include "core/error.h"
 #include "planner/chen.h"
 #include "planner/keep_all.h"
+#include "planner/milp.h"
 #include "planner/planner.h"
 
 namespace olm2 {
 namespace {
 
-constexpr std::array<Policy, 2> kPolicies = {{
+template <bool may_recompute, bool may_swap>
+PolicyResult plan_milp(const Problem& problem, const PlanOptions& options) {
+  return plan_by_milp(problem, options, may_recompute, may_swap);
+}
+
+// Keeping everything needs no solver; segments are within reach wherever recomputing is.
+template <bool may_recompute, bool may_swap>
+std::vector<Plan> smallest_milp(const Problem& problem, const PlanOptions& options) {
+  std::vector<Plan> plans =
+      may_recompute ? smallest_chen(problem, options) : smallest_none(problem, options);
+  std::optional<PolicyResult> found = minimum_by_milp(problem, options, may_recompute, may_swap);
+  if (found) plans.push_back(std::move(found->plan));
+  return plans;
+}
+
+constexpr std::array<Policy, 5> kPolicies = {{
     {.name = "none",
      .summary = "keep everything on the device until its last use",
      .source = "the baseline of every comparison",
@@ -20,6 +36,23 @@ constexpr std::array<Policy, 2> kPolicies = {{
      .source = "Chen et al. 2016, arXiv:1604.06174",
      .plan = plan_chen,
      .smallest = smallest_chen},
+    {.name = "recompute",
+     .summary = "recompute the tensors that cost least, by mixed-integer programming",
+     .source = "Jain et al. 2020 (Checkmate), arXiv:1910.02653",
+     .plan = plan_milp<true, false>,
+     .smallest = smallest_milp<true, false>,
+     .is_superset_of_chen = true},
+    {.name = "swap",
+     .summary = "move tensors, or parts of them, to the host and back, by linear programming",
+     .source = "Rhu et al. 2016 (vDNN), arXiv:1602.08124; Huang et al. 2020 (SwapAdvisor)",
+     .plan = plan_milp<false, true>,
+     .smallest = smallest_milp<false, true>},
+    {.name = "olm2",
+     .summary = "recompute some, move some, keep the rest: the fastest mix, with a bound",
+     .source = "planner/README.md; Beaumont et al. 2021 (rotor, POFO) for the idea of the mix",
+     .plan = plan_milp<true, true>,
+     .smallest = smallest_milp<true, true>,
+     .is_superset_of_chen = true},
 }};
 
 }  // namespace
