@@ -44,30 +44,12 @@ void fill_operand(std::byte* bytes, const ValueType& type) {
   }
 }
 
-double seconds_of(Kernel& kernel, const Graph& graph, const Node& node, int64_t alignment) {
-  std::vector<ValueId> operands = node.inputs;
-  operands.insert(operands.end(), node.outputs.begin(), node.outputs.end());
-  int64_t bytes = padded(kernel.workspace_bytes(), alignment);
-  for (const ValueId id : operands) bytes += padded(graph.type(id).bytes(), alignment);
-  const Arena arena(bytes);
-  std::vector<Tensor> tensors;
-  int64_t offset = padded(kernel.workspace_bytes(), alignment);
-  for (const ValueId id : operands) {
-    fill_operand(arena.at(offset), graph.type(id));
-    tensors.push_back({arena.at(offset), &graph.type(id)});
-    offset += padded(graph.type(id).bytes(), alignment);
-  }
-  const std::span<const Tensor> all(tensors);
-  const auto run_once = [&] {
-    const auto start = std::chrono::steady_clock::now();
-    kernel.run(all.first(node.inputs.size()), all.subspan(node.inputs.size()), arena.at(0));
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  };
-  run_once();
+double seconds_of(const KernelRunner& runner) {
+  runner.run();
   std::vector<double> seconds;
   double total = 0;
   while (seconds.size() < 3 || (total < 0.02 && seconds.size() < 50)) {
-    seconds.push_back(run_once());
+    seconds.push_back(runner.timed_run());
     total += seconds.back();
   }
   std::ranges::sort(seconds);
@@ -76,14 +58,57 @@ double seconds_of(Kernel& kernel, const Graph& graph, const Node& node, int64_t 
 
 }  // namespace
 
+KernelRunner::KernelRunner(const Graph& graph, const Node& node, Backend& backend)
+    : kernel_(backend.prepare(graph, node)), inputs_(node.inputs.size()) {
+  const int64_t alignment = backend.alignment();
+  std::vector<ValueId> operands = node.inputs;
+  operands.insert(operands.end(), node.outputs.begin(), node.outputs.end());
+  int64_t bytes = padded(kernel_->workspace_bytes(), alignment);
+  for (const ValueId id : operands) bytes += padded(graph.type(id).bytes(), alignment);
+  arena_ = Arena(bytes);
+  int64_t offset = padded(kernel_->workspace_bytes(), alignment);
+  for (const ValueId id : operands) {
+    fill_operand(arena_.at(offset), graph.type(id));
+    tensors_.push_back({arena_.at(offset), &graph.type(id)});
+    offset += padded(graph.type(id).bytes(), alignment);
+  }
+}
+
+void KernelRunner::run() const {
+  const std::span<const Tensor> all(tensors_);
+  kernel_->run(all.first(inputs_), all.subspan(inputs_), arena_.at(0));
+}
+
+double KernelRunner::timed_run() const {
+  const auto start = std::chrono::steady_clock::now();
+  run();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+KernelRunner most_expensive_kernel(std::span<const Graph* const> graphs, Backend& backend,
+                                   const Profile& profile) {
+  const Graph* graph = graphs.front();
+  const Node* node = &graph->nodes().front();
+  double longest = -1;
+  for (const Graph* candidate : graphs) {
+    for (const Node& other : candidate->nodes()) {
+      const double seconds = profile.kernels.at(signature(*candidate, other)).seconds;
+      if (seconds <= longest) continue;
+      longest = seconds;
+      graph = candidate;
+      node = &other;
+    }
+  }
+  return {*graph, *node, backend};
+}
+
 void measure_kernels(std::span<const Graph* const> graphs, Backend& backend, Profile& profile,
                      const std::function<void(size_t, size_t)>& progress) {
   const auto tasks = missing_kernels(graphs, profile);
   size_t done = 0;
   for (const auto& [key, task] : tasks) {
-    const std::unique_ptr<Kernel> kernel = backend.prepare(*task.graph, *task.node);
-    profile.kernels[key] = {seconds_of(*kernel, *task.graph, *task.node, backend.alignment()),
-                            kernel->workspace_bytes()};
+    const KernelRunner runner(*task.graph, *task.node, backend);
+    profile.kernels[key] = {seconds_of(runner), runner.workspace_bytes()};
     if (progress) progress(++done, tasks.size());
   }
 }

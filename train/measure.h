@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "core/backend.h"
 #include "core/profile.h"
 #include "core/schedule.h"
+#include "memory/arena.h"
 
 namespace olm2 {
 
@@ -17,6 +19,25 @@ namespace olm2 {
 // one node's operands at a time.  `progress` is called with (kernels done, kernels in all).
 void measure_kernels(std::span<const Graph* const> graphs, Backend& backend, Profile& profile,
                      const std::function<void(size_t, size_t)>& progress = {});
+
+// One kernel with operands of its own, ready to run again and again.
+class KernelRunner {
+ public:
+  KernelRunner(const Graph& graph, const Node& node, Backend& backend);
+  void run() const;
+  double timed_run() const;  // Seconds.
+  int64_t workspace_bytes() const { return kernel_->workspace_bytes(); }
+
+ private:
+  std::unique_ptr<Kernel> kernel_;
+  Arena arena_;
+  std::vector<Tensor> tensors_;
+  size_t inputs_ = 0;
+};
+
+// Of the kernels of `graphs`, the one that takes longest by the profile.
+KernelRunner most_expensive_kernel(std::span<const Graph* const> graphs, Backend& backend,
+                                   const Profile& profile);
 
 // The same from FLOPs and bytes; workspaces are the backend's in any case.
 void estimate_kernels(std::span<const Graph* const> graphs, Backend& backend, Profile& profile);

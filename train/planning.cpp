@@ -29,6 +29,14 @@ Profile read_profile(const std::string& path) {
 constexpr LinkProfile kEstimatedLink = {
     .bytes_per_s = 5e9, .latency_s = 5e-6, .compute_slowdown = 1.3};
 
+// Both directions, beside the graphs' most expensive kernel.
+void probe_host_links(std::span<const Graph* const> graphs, Backend& backend, Profile& profile) {
+  const KernelRunner typical = most_expensive_kernel(graphs, backend, profile);
+  const auto compute = [&typical] { typical.run(); };
+  profile.device_to_host = probe_link(Lane::device_to_host, compute);
+  profile.host_to_device = probe_link(Lane::host_to_device, compute);
+}
+
 }  // namespace
 
 RunPrograms programs_of(const Config& config, int64_t alignment) {
@@ -63,7 +71,7 @@ Profile profile_of(const Config& config, const RunPrograms& run, Backend& backen
   profile.source = "measured";
   measure_kernels(graphs, backend, profile, progress);
   if (config.memory.host_budget.bytes > 0 && profile.device_to_host.bytes_per_s == 0) {
-    profile.device_to_host = profile.host_to_device = probe_host_link(backend);
+    probe_host_links(graphs, backend, profile);
   }
   return profile;
 }
@@ -103,28 +111,37 @@ Budgets resolve_budgets(const ByteSize& device, const ByteSize& host,
   return budgets;
 }
 
-RunPlan plan_run(const RunPrograms& run, std::vector<Problem> problems, const Budgets& budgets,
-                 const PlanOptions& options) {
+RunPlan collect_plans(const RunPrograms& run, const std::vector<Problem>& problems,
+                      const Budgets& budgets, std::vector<Planned> planned) {
   RunPlan plan;
   plan.budgets = budgets;
+  for (size_t i = 0; i < problems.size(); ++i) {
+    for (const Tier tier : kTiers) {
+      plan.peak[index_of(tier)] =
+          std::max(plan.peak[index_of(tier)], planned[i].certificate.peak[index_of(tier)]);
+    }
+    plan.programs.push_back({&run.programs[i], problems[i], std::move(planned[i])});
+  }
+  return plan;
+}
+
+RunPlan plan_run(const RunPrograms& run, std::vector<Problem> problems, const Budgets& budgets,
+                 const PlanOptions& options) {
+  std::vector<Planned> planned;
   double left_s = options.time_limit_s;
   for (size_t i = 0; i < problems.size(); ++i) {
     problems[i].budget = budgets.bytes;
     PlanOptions mine = options;
     mine.time_limit_s = std::max(0.0, left_s);
-    Planned planned = plan_program(problems[i], mine);
-    left_s -= planned.certificate.solve_seconds;
-    if (!planned.schedule) {
-      throw Error("program " + run.programs[i].name + ": " + planned.certificate.message + " (" +
+    planned.push_back(plan_program(problems[i], mine));
+    const Certificate& certificate = planned.back().certificate;
+    left_s -= certificate.solve_seconds;
+    if (!planned.back().schedule) {
+      throw Error("program " + run.programs[i].name + ": " + certificate.message + " (" +
                   budgets.text + ")");
     }
-    for (const Tier tier : kTiers) {
-      plan.peak[index_of(tier)] =
-          std::max(plan.peak[index_of(tier)], planned.certificate.peak[index_of(tier)]);
-    }
-    plan.programs.push_back({&run.programs[i], std::move(problems[i]), std::move(planned)});
   }
-  return plan;
+  return collect_plans(run, problems, budgets, std::move(planned));
 }
 
 PlanOptions plan_options_of(const Config& config) {
@@ -137,11 +154,10 @@ PlanOptions plan_options_of(const Config& config) {
   return options;
 }
 
-std::vector<ExecutableProgram> executable(RunPlan& plan) {
+std::vector<ExecutableProgram> executable(const RunPlan& plan) {
   std::vector<ExecutableProgram> programs;
-  for (PlannedProgram& entry : plan.programs) {
-    programs.push_back(
-        {entry.program->name, entry.problem, std::move(entry.planned.schedule.value())});
+  for (const PlannedProgram& entry : plan.programs) {
+    programs.push_back({entry.program->name, entry.problem, entry.planned.schedule.value()});
   }
   return programs;
 }

@@ -56,10 +56,14 @@ Budgets resolve_budgets(const ByteSize& device, const ByteSize& host,
 RunPlan plan_run(const RunPrograms& run, std::vector<Problem> problems, const Budgets& budgets,
                  const PlanOptions& options);
 
+// The same of plans that exist, one per program and in their order.
+RunPlan collect_plans(const RunPrograms& run, const std::vector<Problem>& problems,
+                      const Budgets& budgets, std::vector<Planned> planned);
+
 PlanOptions plan_options_of(const Config& config);
 
-// What an Executor takes; `plan` gives its schedules away.
-std::vector<ExecutableProgram> executable(RunPlan& plan);
+// What an Executor takes.
+std::vector<ExecutableProgram> executable(const RunPlan& plan);
 
 // Seconds of one optimizer step by the plans' simulations, and of keeping everything.
 struct StepTime {

@@ -49,6 +49,15 @@ void lay_out_state(const Graph& graph, int64_t alignment, RunPrograms& run) {
   }
 }
 
+void list_parameters(const ModelConfig& config, int64_t tokens, RunPrograms& run) {
+  Graph graph;
+  const Network network =
+      find_model(config.type).build(graph, config, 1, tokens, Purpose::sampling);
+  for (const Parameter& p : network.parameters) {
+    run.parameters.push_back({graph.value(p.value).name, graph.type(p.value), p.init});
+  }
+}
+
 }  // namespace
 
 std::string program_name(int64_t micro, int64_t grad_accumulation) {

@@ -50,6 +50,9 @@ struct RunPrograms {
 RunPrograms build_programs(const ModelConfig& config, const RunShape& shape, const AdamW& optimizer,
                            int64_t alignment);
 
+// Only a sampling program, of one sequence: parameters are its whole state.
+RunPrograms sampling_programs(const ModelConfig& config, int64_t tokens, int64_t alignment);
+
 // Program number `micro` of a step's micro batches.
 std::string program_name(int64_t micro, int64_t grad_accumulation);
 

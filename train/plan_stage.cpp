@@ -1,0 +1,123 @@
+#include "train/plan_stage.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <ctime>
+
+#include "core/error.h"
+#include "planner/plan_file.h"
+#include "train/progress.h"
+
+namespace olm2 {
+namespace {
+
+std::string rounded(double number, int digits) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "%.*f", digits, number);
+  return text.data();
+}
+
+// A line that is written over on a terminal, and not written at all elsewhere.
+void show_transient(const std::string& text) {
+  if (terminal_columns(stderr) == 0) return;
+  std::fprintf(stderr, "\r\033[K%s", text.c_str());
+  std::fflush(stderr);
+}
+
+std::string now_text() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text.data();
+}
+
+int64_t parameter_count(const RunPrograms& run) {
+  int64_t count = 0;
+  for (const NamedParameter& p : run.parameters) count += element_count(p.type.shape);
+  return count;
+}
+
+}  // namespace
+
+PlanStage::PlanStage(const Config& config, Backend& backend, Profile known)
+    : config_(config), programs_(programs_of(config, backend.alignment())) {
+  profile_ =
+      profile_of(config, programs_, backend, std::move(known), [](size_t done, size_t count) {
+        show_transient("measuring kernels " + std::to_string(done) + "/" + std::to_string(count));
+      });
+  show_transient("");
+  problems_ = problems_of(programs_, profile_, backend.alignment());
+  budgets_ = resolve_budgets(config.memory.device_budget, config.memory.host_budget, problems_);
+  for (Problem& problem : problems_) problem.budget = budgets_.bytes;
+  check_device_budget(config, machine_bytes());
+}
+
+PlanOptions PlanStage::options() const {
+  return plan_options_of(config_);
+}
+
+std::vector<NamedProblem> PlanStage::named_problems() const {
+  std::vector<NamedProblem> named;
+  for (size_t i = 0; i < problems_.size(); ++i) {
+    named.push_back({programs_.programs[i].name, &problems_[i]});
+  }
+  return named;
+}
+
+void PlanStage::make_plan() {
+  PlanOptions mine = options();
+  mine.progress = [](double seconds, double gap) {
+    show_transient("planning " + rounded(seconds, 1) + " s" +
+                   (gap < 0 ? std::string() : ", gap " + rounded(100 * gap, 2) + " %"));
+  };
+  plan_ = plan_run(programs_, problems_, budgets_, mine);
+  show_transient("");
+}
+
+void PlanStage::read_plan(const std::filesystem::path& file) {
+  std::vector<Planned> planned = read_plan_file(file, named_problems(), options());
+  plan_ = collect_plans(programs_, problems_, budgets_, std::move(planned));
+}
+
+void PlanStage::write_plan(const std::filesystem::path& file) const {
+  std::vector<ProgramPlan> plans;
+  for (const PlannedProgram& entry : plan_.programs) {
+    plans.push_back({entry.program->name, &entry.problem, &entry.planned});
+  }
+  write_plan_file(file, plans, options(), now_text());
+}
+
+std::string describe_certificate(std::string_view program, const Certificate& c) {
+  std::string text =
+      std::string(program) + ": " + c.policy + ", " + std::string(to_string(c.status));
+  if (c.status == Status::infeasible || c.status == Status::unknown) return text;
+  if (c.status == Status::feasible) text += " (gap " + rounded(100 * c.gap, 2) + " %)";
+  text += " in " + c.space + ", " + rounded(1e3 * c.objective_s, 2) + " ms predicted, " +
+          rounded(100 * (c.objective_s / c.baseline_s - 1), 2) + " % over keeping everything, " +
+          std::to_string(c.recomputed) + " recomputed, " + std::to_string(c.copied_bytes) +
+          " bytes copied, device peak " + std::to_string(c.peak[index_of(Tier::device)]);
+  if (c.peak[index_of(Tier::host)] > 0) {
+    text += ", host peak " + std::to_string(c.peak[index_of(Tier::host)]);
+  }
+  return text + ", planned in " + rounded(c.solve_seconds, 2) + " s";
+}
+
+std::string PlanStage::description() const {
+  std::string text = "model: " + std::to_string(parameter_count(programs_)) + " parameters, " +
+                     describe_bytes(programs_.state_bytes) +
+                     " of parameters, gradients and moments\n" + budgets_.text +
+                     "\nprofile: " + profile_.source + " on " + profile_.device;
+  if (config_.memory.host_budget.bytes > 0) {
+    text +=
+        "\nhost tier: on a CPU it is the same RAM; it shows swapping at work and saves no memory";
+  }
+  for (const PlannedProgram& entry : plan_.programs) {
+    text += "\nplan for " + describe_certificate(entry.program->name, entry.planned.certificate);
+  }
+  return text;
+}
+
+}  // namespace olm2

@@ -1,0 +1,54 @@
+// The way from a configuration to a plan that can be run, step by step with messages: graphs,
+// profile, budgets, plan.  Used by training and by olm2-plan.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/backend.h"
+#include "planner/plan_hash.h"
+#include "train/config.h"
+#include "train/planning.h"
+
+namespace olm2 {
+
+class PlanStage {
+ public:
+  // Builds the programs and their costs; measures what `known` lacks, with progress on stderr.
+  // `config` and `backend` must outlive this.
+  PlanStage(const Config& config, Backend& backend, Profile known);
+  PlanStage(const PlanStage&) = delete;
+  PlanStage& operator=(const PlanStage&) = delete;
+
+  // Plans, with progress on stderr.  Throws Error if no plan fits the budgets.
+  void make_plan();
+  // Takes the plan of a file instead.  Throws Error if it was made for anything else.
+  void read_plan(const std::filesystem::path& file);
+  void write_plan(const std::filesystem::path& file) const;
+
+  const RunPrograms& programs() const { return programs_; }
+  const Profile& profile() const { return profile_; }
+  const std::vector<Problem>& problems() const { return problems_; }
+  const Budgets& budgets() const { return budgets_; }
+  const RunPlan& plan() const { return plan_; }  // After make_plan or read_plan.
+  PlanOptions options() const;
+
+  // For people: sizes, budgets, and of each program status, gap, overhead and peaks.
+  std::string description() const;
+
+ private:
+  std::vector<NamedProblem> named_problems() const;
+
+  const Config& config_;
+  RunPrograms programs_;
+  Profile profile_;
+  std::vector<Problem> problems_;  // With budgets.
+  Budgets budgets_;
+  RunPlan plan_;
+};
+
+// One line: "step: olm2, optimal, 12.3 ms (+4.5 % of keeping everything), peak ...".
+std::string describe_certificate(std::string_view program, const Certificate& certificate);
+
+}  // namespace olm2

@@ -1,0 +1,33 @@
+// What a run leaves in output.dir, besides checkpoints: the configuration as resolved, the cached
+// profile, the plan, the metrics.
+#pragma once
+
+#include <filesystem>
+
+#include "core/profile.h"
+#include "train/config.h"
+
+namespace olm2 {
+
+class RunFolder {
+ public:
+  // Makes the folder.  Throws Error if it cannot be written to, or if it holds a run already and
+  // this is not a resume.
+  RunFolder(const Config& config, bool resume);
+
+  std::filesystem::path path() const { return path_; }
+  std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
+  std::filesystem::path plan() const { return path_ / "plan.json"; }
+  std::filesystem::path samples() const { return path_ / "samples.txt"; }
+
+  void write_config(const Config& config) const;
+
+  // The profile of an earlier start on the same device; empty if there is none that can be used.
+  Profile cached_profile(const std::string& device) const;
+  void cache_profile(const Profile& profile) const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace olm2
