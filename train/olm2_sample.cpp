@@ -9,6 +9,7 @@
 #include "data/tokenizer.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "train/checkpoint.h"
+#include "train/measure.h"
 #include "train/planning.h"
 #include "train/run_state.h"
 #include "train/sampler.h"
