@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "planner/in_place.h"
+#include "planner/milp_streams.h"
 
 namespace olm2 {
 namespace {
@@ -14,7 +15,6 @@ constexpr double kMilliseconds = 1e3;
 constexpr double kPreference = 1e-6;      // Cost of a needless copy, relative to its time.
 constexpr int64_t kSmallestSwap = 64;     // Smaller than the largest value by this: never swapped.
 constexpr int64_t kSmallestTracked = 16;  // Further outputs smaller by this get no variable.
-constexpr double kMostPeriods = 400;
 
 size_t at(int32_t index) {
   return static_cast<size_t>(index);
@@ -49,14 +49,6 @@ struct Track {
   bool is_minor = false;
 };
 
-// `units` of a value, as far as `column` says, may be sent from `slot` on, or must be back when it
-// ends.
-struct Transfer {
-  int slot = 0;
-  int column = 0;
-  double units = 0;
-};
-
 class Builder {
  public:
   Builder(const Problem& problem, std::vector<Slot> slots, const MilpRequest& request)
@@ -82,7 +74,8 @@ class Builder {
     }
     if (!model_.swaps.empty()) {
       limit_host();
-      if (!request_.minimise_budget) add_streams();
+      if (!request_.minimise_budget)
+        add_streams(problem_, turn_, made_, released_, needed_, model_);
     }
     return std::move(model_);
   }
@@ -397,6 +390,7 @@ class Builder {
     add_row(once);
     released_.push_back(
         {.slot = track.events[at(track.leave)].slot, .column = track.w, .units = track.units});
+    made_.push_back({.slot = track.events.front().slot, .column = track.w, .units = track.units});
     add_copy_cost(track.w, problem_.device_to_host, track.units);
     Swap swap{.value = track.value, .column = track.w, .made_again = -1};
     for (const Event& event : track.events) {
@@ -429,237 +423,24 @@ class Builder {
     add_row(row);
   }
 
-  // --- copies as two streams of fluid -----------------------------------------------------------
-
-  // Slots [first, last] that share the variables of a period.
-  struct Period {
-    int first = 0;
-    int last = 0;
-  };
-
-  // A new period starts after enough computing, and after the turn.
-  void cut_periods() {
-    for (int s = 0; s < slot_count_; ++s) {
-      if (s == turn_) turn_period_ = static_cast<int>(periods_.size());
-      periods_.push_back({.first = s, .last = s});
-    }
-  }
-
-  // Units of bytes per millisecond of computing beside it, of the largest copy.
-  double rate(const LinkProfile& link) const {
-    const double bytes =
-        std::ranges::max_element(released_, {}, &Transfer::units)->units * model_.unit_bytes;
-    const double seconds = bytes / link.bytes_per_s + link.latency_s;
-    return bytes / seconds * std::max(1.0, link.compute_slowdown) / model_.unit_bytes /
-           kMilliseconds;
-  }
-
-  int add_fluid() {
-    return model_.linear.add({.cost = 0, .lower = 0, .upper = kUnbounded, .integer = false});
-  }
-
-  // next - previous - sum of what `transfers` do in the period = 0.
-  int accumulate(int previous, const std::vector<Transfer>& transfers, const Period& period) {
-    const int next = add_fluid();
-    Row row{.terms = {{.column = next, .factor = 1}}, .lower = 0, .upper = 0};
-    if (previous >= 0) row.terms.push_back({.column = previous, .factor = -1});
-    for (const Transfer& transfer : transfers) {
-      if (transfer.slot < period.first || transfer.slot > period.last) continue;
-      row.terms.push_back({.column = transfer.column, .factor = -transfer.units});
-    }
-    add_row(row);
-    return next;
-  }
-
-  // What has flowed when a period and the wait after it are over.
-  struct Flow {
-    int column = -1;
-    int wait = -1;  // Milliseconds.
-  };
-
-  // A stream moves on by at most its rate times the time of the period.
-  Flow flow(int previous, double rate, const Period& period) {
-    const int next = add_fluid();
-    const int wait = model_.linear.add({.cost = 1, .lower = 0, .upper = kUnbounded});
-    Row limit{.terms = {{.column = next, .factor = 1}, {.column = wait, .factor = -rate}},
-              .lower = -kUnbounded,
-              .upper = 0};
-    for (int s = period.first; s <= period.last; ++s) {
-      if (model_.run[at(s)] >= 0) {
-        limit.terms.push_back({.column = model_.run[at(s)], .factor = -rate * seconds_ms(s)});
-      } else {
-        limit.upper += rate * seconds_ms(s);
-      }
-    }
-    if (previous >= 0) {
-      limit.terms.push_back({.column = previous, .factor = -1});
-      add_row({.terms = {{.column = next, .factor = 1}, {.column = previous, .factor = -1}},
-               .lower = 0,
-               .upper = kUnbounded});
-    }
-    add_row(limit);
-    return {.column = next, .wait = wait};
-  }
-
-  void at_most(int smaller, int larger) {  // -1 is nothing.
-    if (smaller < 0) return;
-    Row row{.terms = {{.column = smaller, .factor = 1}}, .lower = -kUnbounded, .upper = 0};
-    if (larger >= 0) row.terms.push_back({.column = larger, .factor = -1});
-    add_row(row);
-  }
-
-  void add_stream_span(int column, int first, int last, double factor) {
-    if (column < 0 || first > last) return;
-    model_.streams.push_back({.column = column, .first = first, .last = last, .factor = factor});
-  }
-
-  void add_streams() {
-    cut_periods();
-    add_outward_stream();
-    add_homeward_stream();
-  }
-
-  void add_outward_stream() {
-    const double per_ms = rate(problem_.device_to_host);
-    int released = -1;
-    int sent = -1;
-    for (int p = 0; p <= turn_period_; ++p) {
-      const Period& period = periods_[at(p)];
-      add_stream_span(released, period.first, period.last, 1);
-      add_stream_span(sent, period.first, period.last, -1);
-      for (const Transfer& out : released_) {
-        if (out.slot < period.first || out.slot > period.last) continue;
-        add_stream_span(out.column, out.slot + 1, period.last, out.units);
-      }
-      if (released >= 0) {
-        sent = flow(sent, per_ms, period).column;
-        at_most(sent, released);
-        if (p == turn_period_) at_most(released, sent);
-      }
-      if (released >= 0 || happens_in(period, released_)) {
-        released = accumulate(released, released_, period);
-      }
-    }
-  }
-
-  void add_homeward_stream() {
-    const double per_ms = rate(problem_.host_to_device);
-    const int last_slot = std::ranges::max_element(needed_, {}, &Transfer::slot)->slot;
-    int needed = -1;
-    int back = -1;
-    for (int p = turn_period_ + 1; at(p) < periods_.size(); ++p) {
-      const Period& period = periods_[at(p)];
-      if (period.first > last_slot) break;
-      const int needed_before = needed;
-      if (happens_in(period, needed_)) {
-        needed = accumulate(needed, needed_, period);
-        at_most(needed, back);
-      }
-      const Flow homeward = flow(back, per_ms, period);
-      back = homeward.column;
-      // What comes during the wait takes the place of what the slot leaves behind.
-      add_stream_span(back, period.first, period.last, 1);
-      add_stream_span(homeward.wait, period.first, period.last, -per_ms);
-      add_stream_span(needed_before, period.first, period.last, -1);
-      for (const Transfer& in : needed_) {
-        if (in.slot < period.first || in.slot > period.last) continue;
-        add_stream_span(in.column, in.slot, period.last, -in.units);
-      }
-    }
-  }
-
-  static bool happens_in(const Period& period, const std::vector<Transfer>& transfers) {
-    return std::ranges::any_of(transfers, [&](const Transfer& transfer) {
-      return transfer.slot >= period.first && transfer.slot <= period.last;
-    });
-  }
-
   const Problem& problem_;
   const Graph& graph_;
   const MilpRequest& request_;
   MilpModel model_;
   int slot_count_ = 0;
   int turn_ = -1;
-  int turn_period_ = -1;
   int64_t largest_ = 0;
   std::vector<Track> tracks_;
   std::vector<int> track_of_;  // Per value; -1: takes no bytes.
+  std::vector<Transfer> made_;
   std::vector<Transfer> released_;
   std::vector<Transfer> needed_;
-  std::vector<Period> periods_;
 };
 
 }  // namespace
 
 MilpModel build_model(const Problem& problem, std::vector<Slot> slots, const MilpRequest& request) {
   return Builder(problem, std::move(slots), request).build();
-}
-
-namespace {
-
-std::vector<double> levels_of(const std::vector<Span>& spans, size_t slot_count,
-                              std::span<const double> x) {
-  std::vector<double> change(slot_count + 2, 0);
-  for (const Span& span : spans) {
-    const double value = span.column < 0 ? 1.0 : x[at(span.column)];
-    change[at(span.first)] += span.factor * value;
-    change[at(span.last) + 1] -= span.factor * value;
-  }
-  for (size_t s = 1; s < change.size(); ++s) change[s] += change[s - 1];
-  change.pop_back();
-  return change;
-}
-
-Row memory_row(const MilpModel& model, int slot, bool with_streams) {
-  std::vector<double> factors(model.linear.columns.size(), 0);
-  Row row{.terms = {}, .lower = -kUnbounded, .upper = model.budget_units};
-  if (model.budget_column >= 0) {
-    row.upper = 0;
-    factors[at(model.budget_column)] = -1;
-  }
-  const auto add = [&](const std::vector<Span>& spans) {
-    for (const Span& span : spans) {
-      if (slot < span.first || slot > span.last) continue;
-      if (span.column < 0) {
-        row.upper -= span.factor;
-      } else {
-        factors[at(span.column)] += span.factor;
-      }
-    }
-  };
-  add(model.spans);
-  if (with_streams) add(model.streams);
-  for (size_t j = 0; j < factors.size(); ++j) {
-    if (factors[j] == 0) continue;
-    row.terms.push_back({.column = static_cast<int>(j), .factor = factors[j]});
-  }
-  return row;
-}
-
-}  // namespace
-
-std::vector<Row> likely_memory_rows(const MilpModel& model) {
-  std::vector<double> x(model.linear.columns.size(), 0);
-  for (const int column : model.holds) x[at(column)] = 1;
-  return broken_memory_rows(model, x);
-}
-
-std::vector<Row> broken_memory_rows(const MilpModel& model, std::span<const double> x) {
-  const double budget = model.budget_column >= 0 ? x[at(model.budget_column)] : model.budget_units;
-  const double tolerance = 1e-7 * (1.0 + std::abs(budget));
-  std::vector<double> levels = levels_of(model.spans, model.slots.size(), x);
-  const std::vector<double> streams = levels_of(model.streams, model.slots.size(), x);
-  for (size_t s = 0; s < levels.size(); ++s) levels[s] += std::max(0.0, streams[s]);
-  std::vector<Row> rows;
-  int worst = -1;
-  for (size_t s = 0; s <= levels.size(); ++s) {
-    const bool breaks = s < levels.size() && levels[s] > budget + tolerance;
-    if (breaks && (worst < 0 || levels[s] > levels[at(worst)])) worst = static_cast<int>(s);
-    if (breaks || worst < 0) continue;
-    rows.push_back(memory_row(model, worst, streams[at(worst)] > 0));
-    worst = -1;
-  }
-  return rows;
 }
 
 Decisions decisions_of(const Problem& problem, const MilpModel& model, std::span<const double> x) {

@@ -6,21 +6,16 @@
 //   D[v,k] in [0,1]      the part of v that stays on the device between its events k and k+1
 //   w[v] in [0,1]        the part of v sent to the host after its last event before the turn
 //   in[v,k] in [0,1]     the part of v brought back for its event k
-//   Q, A, N, B, z[p]     per period p (a mandatory slot and the optional ones before it): bytes
-//                        released for sending, sent, needed back and brought back so far, and
-//                        seconds of waiting
+// and those of the copies, two streams of fluid: milp_streams.h.
 // Constraints, with pre = D[v,k-1] + in[v,k]:
 //   mandatory read:       pre >= 1              optional read: pre >= r[s]       pre <= 1
 //   after a read:         D[v,k] <= pre
 //   optional production:  D[v,k-1] + r[s] <= 1  (what is still there cannot be made again)
 //                         D[v,k] <= D[v,k-1] + r[s]
 //   sum over k of in[v,k] <= w[v];  w[v] + r[s] <= 1 for the slot s that makes v again
-//   Q[p] = Q[p-1] + released;  A[p] <= Q[p-1];  all is sent when the turn ends
-//   A[p] - A[p-1] <= slowdown * bandwidth * (seconds of computing in p + z[p]);  likewise B
-//   B[p-1] >= N[p]        what period p reads is back before it
 //   sum of w z <= host budget
-//   memory at slot s:     state + everything above that is there + workspace
-//                         + (Q[p-1] - A[p-1]) on its way out + (B[p] - N) on its way in <= budget
+//   memory at slot s:     state + everything above that is there + workspace + bytes on their way
+//                         <= budget
 // Small further outputs of a node (statistics of a norm) have no variable: they stay unless their
 // node runs again, when they are forgotten in between and made again with the first output.
 // An output that lies on its input (in_place.h) adds only what of the input stays: D[v,k] + w[v].
@@ -68,10 +63,11 @@ struct MilpModel {
   LinearModel linear;  // Times in milliseconds, bytes in units; without the memory constraints.
   std::vector<Slot> slots;
   std::vector<int> run;  // Per slot the column r, -1 for mandatory ones.
-  // Left-hand sides of the memory constraints: `spans`, and `spans` + `streams`, the bytes on
-  // their way.
+  // Left-hand sides of the memory constraints: the sum of `spans`, plus that of `outward` where it
+  // is positive, plus that of `homeward` where it is positive: bytes on their way.
   std::vector<Span> spans;
-  std::vector<Span> streams;
+  std::vector<Span> outward;
+  std::vector<Span> homeward;
   std::vector<int> holds;  // The columns D.
   std::vector<Swap> swaps;
   double unit_bytes = 1;

@@ -1,0 +1,131 @@
+#include "planner/milp_streams.h"
+
+#include <algorithm>
+
+namespace olm2 {
+namespace {
+
+constexpr double kMilliseconds = 1e3;
+
+size_t at(int32_t index) {
+  return static_cast<size_t>(index);
+}
+
+class StreamBuilder {
+ public:
+  StreamBuilder(const Problem& problem, MilpModel& model) : problem_(problem), model_(model) {}
+
+  void build(int turn, const std::vector<Transfer>& made, const std::vector<Transfer>& released,
+             const std::vector<Transfer>& needed) {
+    const int first = std::ranges::min_element(made, {}, &Transfer::slot)->slot;
+    const int last = std::ranges::max_element(needed, {}, &Transfer::slot)->slot;
+    const double largest = std::ranges::max_element(made, {}, &Transfer::units)->units;
+    rate_out_ = rate(problem_.device_to_host, largest);
+    rate_in_ = rate(problem_.host_to_device, largest);
+    for (int s = first; s <= last; ++s) {
+      wait_ = model_.linear.add({.cost = 1, .lower = 0, .upper = kUnbounded, .integer = false});
+      if (s <= turn) {
+        send(s);
+        accumulate(made_, made, s);
+        accumulate(released_, released, s);
+      } else {
+        bring_back(s, needed);
+      }
+    }
+  }
+
+ private:
+  // Units of bytes per millisecond of computing, while the largest copy runs.
+  double rate(const LinkProfile& link, double units) const {
+    const double alone_ms =
+        (units * model_.unit_bytes / link.bytes_per_s + link.latency_s) * kMilliseconds;
+    return units / alone_ms * std::max(1.0, link.compute_slowdown);
+  }
+
+  int add_fluid() {
+    return model_.linear.add({.cost = 0, .lower = 0, .upper = kUnbounded, .integer = false});
+  }
+  void add_span(std::vector<Span>& spans, int column, int slot, double factor) {
+    if (column < 0) return;
+    spans.push_back({.column = column, .first = slot, .last = slot, .factor = factor});
+  }
+  void at_most(int smaller, int larger) {  // -1 is nothing.
+    if (smaller < 0) return;
+    Row row{.terms = {{.column = smaller, .factor = 1}}, .lower = -kUnbounded, .upper = 0};
+    if (larger >= 0) row.terms.push_back({.column = larger, .factor = -1});
+    model_.linear.rows.push_back(std::move(row));
+  }
+
+  // total becomes the old total + what happens at the slot; false if nothing does.
+  bool accumulate(int& total, const std::vector<Transfer>& transfers, int slot) {
+    Row row{.terms = {}, .lower = 0, .upper = 0};
+    for (const Transfer& transfer : transfers) {
+      if (transfer.slot != slot) continue;
+      row.terms.push_back({.column = transfer.column, .factor = -transfer.units});
+    }
+    if (row.terms.empty()) return false;
+    const int next = add_fluid();
+    row.terms.push_back({.column = next, .factor = 1});
+    if (total >= 0) row.terms.push_back({.column = total, .factor = -1});
+    model_.linear.rows.push_back(std::move(row));
+    total = next;
+    return true;
+  }
+
+  // A stream moves on by at most its rate times the time of the slot.
+  void flow(int& total, double rate, int slot) {
+    const int next = add_fluid();
+    Row limit{.terms = {{.column = next, .factor = 1}, {.column = wait_, .factor = -rate}},
+              .lower = -kUnbounded,
+              .upper = 0};
+    const double amount =
+        rate * problem_.seconds[at(model_.slots[at(slot)].node.index)] * kMilliseconds;
+    if (model_.run[at(slot)] >= 0) {
+      limit.terms.push_back({.column = model_.run[at(slot)], .factor = -amount});
+    } else {
+      limit.upper = amount;
+    }
+    if (total >= 0) limit.terms.push_back({.column = total, .factor = -1});
+    model_.linear.rows.push_back(std::move(limit));
+    at_most(total, next);
+    total = next;
+  }
+
+  void send(int slot) {
+    if (made_ < 0) return;
+    add_span(model_.outward, released_, slot, 1);
+    add_span(model_.outward, sent_, slot, -1);
+    flow(sent_, rate_out_, slot);
+    at_most(sent_, made_);
+  }
+
+  void bring_back(int slot, const std::vector<Transfer>& needed) {
+    if (accumulate(needed_, needed, slot)) at_most(needed_, back_);
+    flow(back_, rate_in_, slot);
+    add_span(model_.homeward, back_, slot, 1);
+    add_span(model_.homeward, wait_, slot, -rate_in_);
+    add_span(model_.homeward, needed_, slot, -1);
+  }
+
+  const Problem& problem_;
+  MilpModel& model_;
+  double rate_out_ = 0;
+  double rate_in_ = 0;
+  // Columns of the slot before; -1: nothing yet.
+  int wait_ = -1;
+  int made_ = -1;
+  int released_ = -1;
+  int sent_ = -1;
+  int needed_ = -1;
+  int back_ = -1;
+};
+
+}  // namespace
+
+void add_streams(const Problem& problem, int turn, const std::vector<Transfer>& made,
+                 const std::vector<Transfer>& released, const std::vector<Transfer>& needed,
+                 MilpModel& model) {
+  StreamBuilder(problem, model).build(turn, made, released, needed);
+}
+
+}  // namespace olm2

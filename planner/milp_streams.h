@@ -1,0 +1,34 @@
+// The part of the planning model that moves bytes: two streams of fluid beside the computing.
+//
+// Per slot s: P bytes made that will be sent, Q those whose last reader before the turn has run,
+// A sent, N needed back, B brought back, all so far; z milliseconds of waiting after the slot.
+//   up to the turn:   A[s] <= P[s-1],   A[s] - A[s-1] <= rate * (milliseconds of s + z[s])
+//   after the turn:   B[s-1] >= N[s],   B[s] - B[s-1] <= rate * (milliseconds of s, if it runs,
+//                                                                + z[s])
+// Memory at s: max(0, Q[s-1] - A[s-1]) not sent yet, and max(0, B[s] - rate z[s] - N[s]) there
+// before it is needed (what comes during the wait takes the place of what the slot leaves behind).
+// What is not sent when the step turns counts no more: the model is a little better off than any
+// plan, so that its bound holds for all of them.
+// rate = slowdown * bandwidth: while a copy runs, computing takes `slowdown` times as long, so per
+// second of computing that many more bytes pass.
+#pragma once
+
+#include <vector>
+
+#include "planner/milp_model.h"
+
+namespace olm2 {
+
+// `units` of a value, as far as `column` says, are made or released at `slot`, or needed there.
+struct Transfer {
+  int slot = 0;
+  int column = 0;
+  double units = 0;
+};
+
+// Adds columns, rows and memory spans.  `turn` is the slot of the last forward node.
+void add_streams(const Problem& problem, int turn, const std::vector<Transfer>& made,
+                 const std::vector<Transfer>& released, const std::vector<Transfer>& needed,
+                 MilpModel& model);
+
+}  // namespace olm2
