@@ -13,7 +13,13 @@ namespace {
 constexpr double kFlops = 16;         // Per element.
 constexpr double kNormMargin = 1e-6;  // Keeps the clipping factor finite at norm 0.
 
-enum Input : size_t { kParameter, kGradient, kM, kV, kNorm, kRates };
+// The inputs.
+constexpr size_t kParameter = 0;
+constexpr size_t kGradient = 1;
+constexpr size_t kM = 2;
+constexpr size_t kV = 3;
+constexpr size_t kNorm = 4;
+constexpr size_t kRates = 5;
 
 void expect_options(const Attrs& attrs) {
   for (const std::string_view key : {"beta1", "beta2"}) {

@@ -50,16 +50,16 @@ std::vector<ValueType> infer(const Attrs& attrs, std::span<const ValueType> in) 
 }
 
 std::vector<ValueType> infer_grad(const Attrs& attrs, std::span<const ValueType> in) {
-  constexpr std::string_view kOp = "attention_grad";
+  constexpr std::string_view op = "attention_grad";
   const bool dropout = has_dropout(attrs);
-  expect_count(kOp, in, dropout ? 5 : 4,
+  expect_count(op, in, dropout ? 5 : 4,
                dropout ? "qkv, out, lse, dout, key" : "qkv, out, lse, dout");
-  const Types types = types_of_qkv(kOp, attrs, in[0]);
+  const Types types = types_of_qkv(op, attrs, in[0]);
   const std::string because = "to fit qkv " + to_string(in[0]);
-  expect_type(kOp, "out", in[1], types.out, because);
-  expect_type(kOp, "lse", in[2], types.lse, because);
-  expect_type(kOp, "dout", in[3], types.out, because);
-  if (dropout) expect_random_key(kOp, in[4]);
+  expect_type(op, "out", in[1], types.out, because);
+  expect_type(op, "lse", in[2], types.lse, because);
+  expect_type(op, "dout", in[3], types.out, because);
+  if (dropout) expect_random_key(op, in[4]);
   return {in[0]};
 }
 

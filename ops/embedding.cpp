@@ -71,14 +71,14 @@ std::vector<ValueId> grad(const GradRequest& request) {
 }
 
 std::vector<ValueType> infer_grad_tokens(const Attrs& attrs, std::span<const ValueType> in) {
-  constexpr std::string_view kOp = "embedding_grad_tokens";
-  expect_count(kOp, in, in.size() == 3 ? 3 : 2, "tokens, dx[, accumulator]");
-  expect_floating(kOp, "dx", in[1]);
-  expect_axes(kOp, "dx", in[1], 3);
+  constexpr std::string_view op = "embedding_grad_tokens";
+  expect_count(op, in, in.size() == 3 ? 3 : 2, "tokens, dx[, accumulator]");
+  expect_floating(op, "dx", in[1]);
+  expect_axes(op, "dx", in[1], 3);
   const Shape& dx = in[1].shape;
-  expect_type(kOp, "tokens", in[0], {{dx[0], dx[1]}, DType::i32}, "to fit dx " + to_string(in[1]));
-  const ValueType table{{required_size(kOp, attrs, "vocabulary"), dx[2]}, in[1].dtype};
-  if (in.size() == 3) expect_type(kOp, "accumulator", in[2], table, "like the token table");
+  expect_type(op, "tokens", in[0], {{dx[0], dx[1]}, DType::i32}, "to fit dx " + to_string(in[1]));
+  const ValueType table{{required_size(op, attrs, "vocabulary"), dx[2]}, in[1].dtype};
+  if (in.size() == 3) expect_type(op, "accumulator", in[2], table, "like the token table");
   return {table};
 }
 
@@ -112,17 +112,17 @@ Cost cost_grad_tokens(const Attrs&, std::span<const ValueType> in, std::span<con
 }
 
 std::vector<ValueType> infer_grad_positions(const Attrs& attrs, std::span<const ValueType> in) {
-  constexpr std::string_view kOp = "embedding_grad_positions";
-  expect_count(kOp, in, in.size() == 2 ? 2 : 1, "dx[, accumulator]");
-  expect_floating(kOp, "dx", in[0]);
-  expect_axes(kOp, "dx", in[0], 3);
+  constexpr std::string_view op = "embedding_grad_positions";
+  expect_count(op, in, in.size() == 2 ? 2 : 1, "dx[, accumulator]");
+  expect_floating(op, "dx", in[0]);
+  expect_axes(op, "dx", in[0], 3);
   const Shape& dx = in[0].shape;
-  const ValueType table{{required_size(kOp, attrs, "positions"), dx[2]}, in[0].dtype};
+  const ValueType table{{required_size(op, attrs, "positions"), dx[2]}, in[0].dtype};
   if (table.shape[0] < dx[1]) {
     throw Error("embedding_grad_positions: dx " + to_string(in[0]) +
                 " is longer than the position table " + to_string(table));
   }
-  if (in.size() == 2) expect_type(kOp, "accumulator", in[1], table, "like the position table");
+  if (in.size() == 2) expect_type(op, "accumulator", in[1], table, "like the position table");
   return {table};
 }
 

@@ -57,13 +57,18 @@ Cost cost(const Attrs&, std::span<const ValueType> in, std::span<const ValueType
 }
 
 // The inputs of layer_norm_grad that are always there; the accumulators follow in this order.
-enum Input : size_t { kX, kWeight, kMean, kRstd, kDy, kFirstAccumulator };
+constexpr size_t kX = 0;
+constexpr size_t kWeight = 1;
+constexpr size_t kMean = 2;
+constexpr size_t kRstd = 3;
+constexpr size_t kDy = 4;
+constexpr size_t kFirstAccumulator = 5;
 constexpr std::array<std::string_view, 3> kFlags = {"accumulate_x", "accumulate_weight",
                                                     "accumulate_bias"};
 
 // Index of the accumulator of output k among the inputs; -1 if there is none.
 int accumulator_index(const Attrs& attrs, size_t output) {
-  int index = kFirstAccumulator;
+  auto index = static_cast<int>(kFirstAccumulator);
   for (size_t k = 0; k < output; ++k) index += is_set(attrs, kFlags[k]) ? 1 : 0;
   return is_set(attrs, kFlags[output]) ? index : -1;
 }
@@ -88,23 +93,23 @@ std::vector<ValueId> grad(const GradRequest& request) {
 }
 
 std::vector<ValueType> infer_grad(const Attrs& attrs, std::span<const ValueType> in) {
-  constexpr std::string_view kOp = "layer_norm_grad";
+  constexpr std::string_view op = "layer_norm_grad";
   size_t count = kFirstAccumulator;
   for (const std::string_view flag : kFlags) count += is_set(attrs, flag) ? 1U : 0U;
-  expect_count(kOp, in, count, "x, weight, mean, rstd, dy[, dx][, dw][, db]");
-  expect_row(kOp, in[kX]);
+  expect_count(op, in, count, "x, weight, mean, rstd, dy[, dx][, dw][, db]");
+  expect_row(op, in[kX]);
   const ValueType channels{{in[kX].shape.back()}, in[kX].dtype};
   const ValueType rows{without_last_axis(in[kX].shape), in[kX].dtype};
   const std::string because = "to fit x " + to_string(in[kX]);
-  expect_type(kOp, "weight", in[kWeight], channels, because);
-  expect_type(kOp, "mean", in[kMean], rows, because);
-  expect_type(kOp, "rstd", in[kRstd], rows, because);
-  expect_type(kOp, "dy", in[kDy], in[kX], because);
-  const std::vector<ValueType> out{in[kX], channels, channels};
+  expect_type(op, "weight", in[kWeight], channels, because);
+  expect_type(op, "mean", in[kMean], rows, because);
+  expect_type(op, "rstd", in[kRstd], rows, because);
+  expect_type(op, "dy", in[kDy], in[kX], because);
+  std::vector<ValueType> out{in[kX], channels, channels};
   for (size_t k = 0; k < 3; ++k) {
     const int index = accumulator_index(attrs, k);
     if (index < 0) continue;
-    expect_type(kOp, kFlags[k], in[static_cast<size_t>(index)], out[k], because);
+    expect_type(op, kFlags[k], in[static_cast<size_t>(index)], out[k], because);
   }
   return out;
 }

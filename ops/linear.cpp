@@ -138,24 +138,24 @@ void reference_grad_input(const KernelArgs& args) {
 }
 
 std::vector<ValueType> infer_grad_weight(const Attrs& attrs, std::span<const ValueType> in) {
-  constexpr std::string_view kOp = "linear_grad_weight";
+  constexpr std::string_view op = "linear_grad_weight";
   const bool bias = is_set(attrs, "bias");
   const bool to_weight = is_set(attrs, "accumulate_weight");
   const bool to_bias = is_set(attrs, "accumulate_bias");
   if (to_bias && !bias) throw Error("linear_grad_weight: accumulate_bias without bias");
   const size_t count = 2 + (to_weight ? 1U : 0U) + (to_bias ? 1U : 0U);
-  expect_count(kOp, in, count, "x, dy[, accumulator dW][, accumulator db]");
-  expect_floating(kOp, "x", in[0], 1);
-  expect_floating(kOp, "dy", in[1], 1);
+  expect_count(op, in, count, "x, dy[, accumulator dW][, accumulator db]");
+  expect_floating(op, "x", in[0], 1);
+  expect_floating(op, "dy", in[1], 1);
   const int64_t outputs = in[1].shape.back();
-  expect_type(kOp, "dy", in[1], {with_last_axis(in[0].shape, outputs), in[0].dtype},
+  expect_type(op, "dy", in[1], {with_last_axis(in[0].shape, outputs), in[0].dtype},
               "to fit x " + to_string(in[0]));
   const int64_t inputs = in[0].shape.back();
   const Shape shape = is_set(attrs, "transposed") ? Shape{outputs, inputs} : Shape{inputs, outputs};
   std::vector<ValueType> out{{shape, in[0].dtype}};
   if (bias) out.push_back({{outputs}, in[0].dtype});
-  if (to_weight) expect_type(kOp, "accumulator dW", in[2], out[0], "like dW");
-  if (to_bias) expect_type(kOp, "accumulator db", in.back(), out[1], "like db");
+  if (to_weight) expect_type(op, "accumulator dW", in[2], out[0], "like dW");
+  if (to_bias) expect_type(op, "accumulator db", in.back(), out[1], "like db");
   return out;
 }
 

@@ -21,25 +21,25 @@ int64_t expect_classes(std::string_view op, const Attrs& attrs, const ValueType&
 }
 
 std::vector<ValueType> infer(const Attrs& attrs, std::span<const ValueType> in) {
-  constexpr std::string_view kOp = "softmax_cross_entropy";
-  expect_count(kOp, in, 2, "logits, targets");
-  expect_floating(kOp, "logits", in[0], 1);
-  expect_classes(kOp, attrs, in[0]);
+  constexpr std::string_view op = "softmax_cross_entropy";
+  expect_count(op, in, 2, "logits, targets");
+  expect_floating(op, "logits", in[0], 1);
+  expect_classes(op, attrs, in[0]);
   const Shape rows = without_last_axis(in[0].shape);
-  expect_type(kOp, "targets", in[1], {rows, DType::i32}, "to fit logits " + to_string(in[0]));
+  expect_type(op, "targets", in[1], {rows, DType::i32}, "to fit logits " + to_string(in[0]));
   return {{{1}, in[0].dtype}, {rows, in[0].dtype}};
 }
 
 std::vector<ValueType> infer_grad(const Attrs& attrs, std::span<const ValueType> in) {
-  constexpr std::string_view kOp = "softmax_cross_entropy_grad";
-  expect_count(kOp, in, 4, "logits, targets, lse, dloss");
-  expect_floating(kOp, "logits", in[0], 1);
-  expect_classes(kOp, attrs, in[0]);
+  constexpr std::string_view op = "softmax_cross_entropy_grad";
+  expect_count(op, in, 4, "logits, targets, lse, dloss");
+  expect_floating(op, "logits", in[0], 1);
+  expect_classes(op, attrs, in[0]);
   const Shape rows = without_last_axis(in[0].shape);
   const std::string because = "to fit logits " + to_string(in[0]);
-  expect_type(kOp, "targets", in[1], {rows, DType::i32}, because);
-  expect_type(kOp, "lse", in[2], {rows, in[0].dtype}, because);
-  expect_type(kOp, "dloss", in[3], {{1}, in[0].dtype});
+  expect_type(op, "targets", in[1], {rows, DType::i32}, because);
+  expect_type(op, "lse", in[2], {rows, in[0].dtype}, because);
+  expect_type(op, "dloss", in[3], {{1}, in[0].dtype});
   return {in[0]};
 }
 
