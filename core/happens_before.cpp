@@ -17,8 +17,8 @@ HappensBefore::HappensBefore(const Schedule& schedule) {
   events_.reserve(schedule.instructions.size() + 2);
   events_.push_back({.lane = kOutside, .position = 0, .before = {}});
 
-  std::array<Clock, kLaneCount> newest{};  // Per lane: what the next instruction can rely on.
-  for (Clock& clock : newest) clock[kOutside] = 1;
+  std::array<VectorClock, kLaneCount> newest{};  // Per lane: what the next instruction can rely on.
+  for (VectorClock& clock : newest) clock[kOutside] = 1;
   for (size_t i = 0; i < schedule.instructions.size(); ++i) {
     const Instruction& instruction = schedule.instructions[i];
     const size_t lane = index_of(instruction.lane);
@@ -26,7 +26,7 @@ HappensBefore::HappensBefore(const Schedule& schedule) {
       throw Error("check: instruction " + std::to_string(i) + ": there is no lane " +
                   std::to_string(lane));
     }
-    Clock clock = newest[lane];
+    VectorClock clock = newest[lane];
     for (const int32_t wait : instruction.waits) {
       if (wait < 0 || static_cast<size_t>(wait) >= i) {
         throw Error("check: instruction " + std::to_string(i) + " waits for instruction " +
@@ -41,14 +41,14 @@ HappensBefore::HappensBefore(const Schedule& schedule) {
     ++newest[lane][lane];
   }
 
-  Clock all{};
+  VectorClock all{};
   for (size_t lane = 0; lane < kLaneCount; ++lane) all[lane] = newest[lane][lane];
   all[kOutside] = 1;
   events_.push_back({.lane = kOutside, .position = 1, .before = all});
 }
 
-Clock TimeSpan::unreached() {
-  Clock clock{};
+VectorClock TimeSpan::unreached() {
+  VectorClock clock{};
   clock.fill(std::numeric_limits<int32_t>::max());
   return clock;
 }

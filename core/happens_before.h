@@ -14,7 +14,7 @@ namespace olm2 {
 // Per lane, how many of its instructions have finished.  The last entry counts the two acts of the
 // world outside: filling memory before the step, and reading it afterwards.
 inline constexpr size_t kClockCount = kLaneCount + 1;
-using Clock = std::array<int32_t, kClockCount>;
+using VectorClock = std::array<int32_t, kClockCount>;
 
 // Moments are instructions by index; -1 is the start of the step, instructions.size() its end.
 class HappensBefore {
@@ -34,7 +34,7 @@ class HappensBefore {
   struct Event {
     size_t lane = 0;
     int32_t position = 0;  // Within its lane.
-    Clock before{};        // What has finished whenever it starts.
+    VectorClock before{};  // What has finished whenever it starts.
   };
   const Event& event(int32_t moment) const { return events_[static_cast<size_t>(moment + 1)]; }
   std::vector<Event> events_;
@@ -48,9 +48,9 @@ class TimeSpan {
   bool precedes(const TimeSpan& other) const;
 
  private:
-  Clock needed_{};             // What must have finished for all of this to be over.
-  Clock given_ = unreached();  // What has finished before any of this starts.
-  static Clock unreached();
+  VectorClock needed_{};             // What must have finished for all of this to be over.
+  VectorClock given_ = unreached();  // What has finished before any of this starts.
+  static VectorClock unreached();
 };
 
 }  // namespace olm2

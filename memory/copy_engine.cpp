@@ -49,14 +49,14 @@ void apply(std::span<const Poison> poisons) {
   }
 }
 
-// --- Progress ----------------------------------------------------------------------------------
+// --- LaneProgress ------------------------------------------------------------------------------
 
-void Progress::reset() {
+void LaneProgress::reset() {
   failed_.store(false, std::memory_order_relaxed);
   for (Counter& counter : counters_) counter.count.store(0, std::memory_order_relaxed);
 }
 
-void Progress::announce(Lane lane, int32_t count) {
+void LaneProgress::announce(Lane lane, int32_t count) {
   std::atomic<int32_t>& counter = counters_[index_of(lane)].count;
   // Must not close again what fail() opened.
   int32_t before = count - 1;
@@ -65,7 +65,7 @@ void Progress::announce(Lane lane, int32_t count) {
   counter.notify_all();
 }
 
-bool Progress::wait(const Event& event) const {
+bool LaneProgress::wait(const Event& event) const {
   const std::atomic<int32_t>& counter = counters_[index_of(event.lane)].count;
   int32_t seen = counter.load(std::memory_order_acquire);
   for (int spin = 0; seen < event.count && spin < kSpins; ++spin) {
@@ -79,7 +79,7 @@ bool Progress::wait(const Event& event) const {
   return !has_failed();
 }
 
-void Progress::fail() {
+void LaneProgress::fail() {
   failed_.store(true, std::memory_order_release);
   for (Counter& counter : counters_) {
     counter.count.store(kOpen);

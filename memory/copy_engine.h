@@ -65,7 +65,7 @@ struct CopyEngineOptions {
 
 // Progress of all lanes within one step.  Every lane moves its own counter only; whoever fails
 // opens all waits, so that nobody sleeps for ever.
-class Progress {
+class LaneProgress {
  public:
   void reset();
   // `lane` has finished `count` instructions.  Called by that lane alone, one after another.
@@ -124,7 +124,7 @@ class CopyEngine {
   std::vector<Program> programs_;
   std::vector<std::vector<CopyTime>> times_;  // Per program and copy.
   CopyEngineOptions options_;
-  Progress progress_;
+  LaneProgress progress_;
   std::vector<std::unique_ptr<LaneThread>> lanes_;
 
   size_t program_ = 0;
