@@ -12,6 +12,7 @@ namespace {
 
 constexpr int64_t kSmallestChunk = int64_t{1} << 20;
 constexpr int64_t kMostChunks = 4;
+constexpr double kEarly = 1.25;  // Copies in start as if they took this many times as long.
 
 // A stay of one value on the device.  Positions count the nodes of Decisions::order; -1 is before
 // the step, order.size() after it.
@@ -282,14 +283,14 @@ void issue_just_in_time(const Story& story, const std::vector<double>& start,
   for (size_t k = chunks.size(); k-- > 0;) {
     Chunk& chunk = chunks[k];
     const double done = std::min(start[at(chunk.back)], next_start);
-    next_start = done - copy_seconds(story.problem.host_to_device, chunk.bytes);
+    next_start = done - kEarly * copy_seconds(story.problem.host_to_device, chunk.bytes);
     const auto later = std::upper_bound(start.begin(), start.end(), next_start);
     const int position = static_cast<int>(later - start.begin()) - 1;
     chunk.issue = std::clamp(position, story.turn + 1, chunk.back);
   }
 }
 
-// Moves copies in to where their bytes fit: later where they must, then earlier where they may.
+// Moves copies in to where their bytes fit: later where they must.
 void fit_copies_in(const Story& story, std::vector<Chunk>& chunks) {
   const int64_t budget = story.problem.budget[index_of(Tier::device)];
   std::vector<int64_t> bytes = story.bytes;
@@ -300,14 +301,6 @@ void fit_copies_in(const Story& story, std::vector<Chunk>& chunks) {
       if (bytes[at(e)] + chunk.bytes > budget) chunk.issue = e + 1;
     }
     for (int e = chunk.issue; e < chunk.back; ++e) bytes[at(e)] += chunk.bytes;
-    previous = chunk.issue;
-  }
-  previous = story.turn + 1;
-  for (Chunk& chunk : chunks) {
-    while (chunk.issue > previous && bytes[at(chunk.issue - 1)] + chunk.bytes <= budget) {
-      --chunk.issue;
-      bytes[at(chunk.issue)] += chunk.bytes;
-    }
     previous = chunk.issue;
   }
 }
