@@ -8,6 +8,7 @@
 #include <cstring>
 #include <random>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -123,6 +124,7 @@ class ReferenceRunner {
  private:
   std::vector<Tensor> tensors(std::span<const ValueId> ids) {
     std::vector<Tensor> tensors;
+    tensors.reserve(ids.size());
     for (const ValueId id : ids) tensors.push_back(buffer(id).tensor());
     return tensors;
   }
@@ -172,19 +174,24 @@ inline Sample in_double(Sample sample) {
   return sample;
 }
 
+// Valid while the buffers stay where they are.
+inline std::vector<Tensor> tensors_of(std::vector<ValueBuffer>& buffers) {
+  std::vector<Tensor> tensors;
+  tensors.reserve(buffers.size());
+  for (ValueBuffer& buffer : buffers) tensors.push_back(buffer.tensor());
+  return tensors;
+}
+
 // Outputs of the reference kernel on these inputs, each in its own buffer.
 inline std::vector<ValueBuffer> run_reference(const OpDef& op, const Attrs& attrs,
                                               std::vector<ValueBuffer>& inputs) {
   std::vector<ValueType> types;
-  std::vector<Tensor> in;
-  for (ValueBuffer& input : inputs) {
-    types.push_back(input.type());
-    in.push_back(input.tensor());
-  }
+  types.reserve(inputs.size());
+  for (const ValueBuffer& input : inputs) types.push_back(input.type());
   std::vector<ValueBuffer> outputs;
   for (ValueType& type : op.infer(attrs, types)) outputs.emplace_back(std::move(type));
-  std::vector<Tensor> out;
-  for (ValueBuffer& output : outputs) out.push_back(output.tensor());
+  const std::vector<Tensor> in = tensors_of(inputs);
+  const std::vector<Tensor> out = tensors_of(outputs);
   op.reference({.attrs = attrs, .in = in, .out = out});
   return outputs;
 }
