@@ -209,10 +209,10 @@ struct Attempt {
 // Pulls a group that touches the top forward in the order, or swaps two groups, and keeps what is
 // not worse.  The number of tries depends on sizes alone, never on the clock.
 void improve(std::span<const BoxGroup> groups, int64_t base, int64_t goal, Attempt& best) {
-  constexpr uint64_t kWork = 10'000'000;  // Pairs of boxes compared, about.
+  constexpr uint64_t kWork = 5'000'000;  // Pairs of boxes compared, about.
   uint64_t boxes = 1;
   for (const BoxGroup& group : groups) boxes += group.boxes.size();
-  const uint64_t tries = std::clamp<uint64_t>(2 * kWork / (boxes * boxes), 8, 4000);
+  const uint64_t tries = std::clamp<uint64_t>(2 * kWork / (boxes * boxes), 8, 2000);
   RandomNumbers random(boxes);
   Attempt current = best;
   for (uint64_t i = 0; i < tries && best.packing.top > goal; ++i) {

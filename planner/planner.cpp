@@ -37,6 +37,10 @@ void check_space(const PlanOptions& options) {
   throw Error("planner.space: got '" + options.space + "', expected one of " + names);
 }
 
+bool has_plan(const PolicyResult& result) {
+  return result.status == Status::optimal || result.status == Status::feasible;
+}
+
 // A policy's answer, realized within the budget.
 struct Found {
   std::optional<Realized> realized;
@@ -55,9 +59,8 @@ Found plan_until_it_fits(const Problem& problem, const Policy& policy, PlanOptio
     options.time_limit_s = time_limit_s - watch.seconds();
     if (attempt > 0 && options.time_limit_s <= 0) break;
     PolicyResult result = policy.plan(asked, options);
-    const bool has_plan = result.status == Status::optimal || result.status == Status::feasible;
     if (attempt == 0) found.first = result;
-    if (!has_plan) break;
+    if (!has_plan(result)) break;
     Realized realized = realize(problem, result.plan);
     if (is_within(realized.schedule.arena, problem.budget)) {
       found.realized = std::move(realized);
@@ -172,7 +175,9 @@ Planned plan_program(const Problem& problem, const PlanOptions& options) {
     const int64_t budget = problem.budget[index_of(Tier::device)];
     if (smallest && smallest->device_bytes <= budget) best = realize(problem, smallest->plan);
   }
-  certificate.space = found.first.space.empty() ? "heuristic" : found.first.space;
+  // Without a plan of its own, the policy's bound is the trivial one: nothing beats the baseline.
+  const bool has_own = has_plan(found.first);
+  certificate.space = has_own ? found.first.space : "heuristic";
   certificate.solver = found.first.solver.empty() ? "none" : found.first.solver;
   if (!best) {
     refuse(problem, smallest, certificate);

@@ -31,7 +31,7 @@ struct PlanOptions {
   std::string space = "auto";  // "auto" = "single0".
   bool partial_swap = true;    // Tensors may be swapped in part.
   // Called now and then with the seconds spent and the gap so far (negative: no plan yet).
-  std::function<void(double seconds, double gap)> progress;
+  std::function<void(double seconds, double gap)> progress = {};
 };
 
 // What can be said of the smallest budget.
