@@ -12,10 +12,10 @@
 namespace olm2 {
 
 struct BytePairVocabulary {
-  std::vector<std::string> bytes_of_id;
+  std::vector<std::string> bytes_of_id{};
   std::array<uint32_t, 256> id_of_byte{};
   // (left id << 32 | right id) -> id of the two joined.  Pairs learned earlier have smaller ids.
-  std::unordered_map<uint64_t, uint32_t> joined;
+  std::unordered_map<uint64_t, uint32_t> joined{};
 };
 
 // Reads GPT-2's merges.txt: one line "left right" per pair, in the order learned, bytes written

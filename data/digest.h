@@ -16,6 +16,15 @@ constexpr uint64_t digest_of(std::string_view bytes, uint64_t so_far = kDigestSt
   return so_far;
 }
 
+// Makes every bit of the result depend on every bit of x.
+// Source: Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators".
+constexpr uint64_t mixed(uint64_t x) {
+  x += 0x9E3779B97F4A7C15ULL;
+  x = (x ^ (x >> 30U)) * 0xBF58476D1CE4E5B9ULL;
+  x = (x ^ (x >> 27U)) * 0x94D049BB133111EBULL;
+  return x ^ (x >> 31U);
+}
+
 // 16 hexadecimal digits.
 inline std::string digest_text(uint64_t digest) {
   std::string text(16, '0');

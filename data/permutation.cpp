@@ -3,19 +3,12 @@
 #include <bit>
 
 #include "core/error.h"
+#include "data/digest.h"
 
 namespace olm2 {
 namespace {
 
 constexpr int kRounds = 8;
-
-// Source: Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators".
-uint64_t mixed(uint64_t x) {
-  x += 0x9E3779B97F4A7C15ULL;
-  x = (x ^ (x >> 30U)) * 0xBF58476D1CE4E5B9ULL;
-  x = (x ^ (x >> 27U)) * 0x94D049BB133111EBULL;
-  return x ^ (x >> 31U);
-}
 
 }  // namespace
 

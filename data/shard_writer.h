@@ -14,7 +14,7 @@
 namespace olm2 {
 
 struct WrittenShard {
-  std::string file_name;
+  std::string file_name{};
   int64_t tokens = 0;
   uint64_t digest = kDigestStart;  // Of the ids as they lie in the file.
 };

@@ -26,7 +26,7 @@ struct ShardHeader {
   uint32_t token_width = 2;  // Bytes per id: 2 or 4.
   int64_t count = 0;         // Ids in the file.
   int64_t data_offset = 0;   // Bytes before the first id.
-  std::string tokenizer;     // Empty: the file does not say (nanoGPT).
+  std::string tokenizer{};   // Empty: the file does not say (nanoGPT).
   uint64_t digest = 0;       // Of the tokenizer; 0: the file does not say (llm.c, nanoGPT).
 };
 

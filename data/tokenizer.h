@@ -18,7 +18,7 @@ namespace olm2 {
 
 // What token files and models must agree on.
 struct TokenizerInfo {
-  std::string name;
+  std::string name{};
   uint32_t vocab_size = 0;
   uint32_t separator = 0;
   uint64_t digest = 0;  // Of everything that decides the ids.
