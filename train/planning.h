@@ -35,7 +35,7 @@ struct Budgets {
   int64_t state_bytes = 0;     // S: parameters, gradients, moments.
   int64_t keep_all_bytes = 0;  // The placed device arena of policy `none`: S + A.
   BytesPerTier bytes{};        // What the plans must stay within.
-  std::string text;            // For people, every number in bytes.
+  std::string text = {};       // For people, every number in bytes.
 };
 
 struct RunPlan {

@@ -88,13 +88,15 @@ RunPrograms build_programs(const ModelConfig& config, const RunShape& shape, con
     run.programs.push_back(forward_program(config, 1, shape.tokens, Purpose::sampling, "sampling"));
   }
 
-  Graph declared;
-  const Network network =
-      find_model(config.type)
-          .build(declared, config, shape.batch, shape.tokens, Purpose::evaluation);
-  for (const Parameter& p : network.parameters) {
-    run.parameters.push_back({declared.value(p.value).name, declared.type(p.value), p.init});
-  }
+  list_parameters(config, shape.tokens, run);
+  return run;
+}
+
+RunPrograms sampling_programs(const ModelConfig& config, int64_t tokens, int64_t alignment) {
+  RunPrograms run;
+  run.programs.push_back(forward_program(config, 1, tokens, Purpose::sampling, "sampling"));
+  lay_out_state(run.programs.back().graph, alignment, run);
+  list_parameters(config, tokens, run);
   return run;
 }
 

@@ -121,14 +121,16 @@ TEST_P(PromisesSlow, PoisonDelaysAndOtherAddressesChangeNoBit) {
   EXPECT_TRUE(run_steps(run, std::move(moved), 2, {.poison = true}) == expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    EveryPolicyAndModel, PromisesSlow,
-    testing::Combine(testing::Values("none", "chen", "recompute", "swap", "olm2"),
-                     testing::Values(&tiny_mlp, &tiny_gpt2, &tiny_gpt2_wide)),
-    [](const testing::TestParamInfo<PromisesSlow::ParamType>& info) {
-      constexpr std::array<const char*, 3> kModels = {"Mlp", "Gpt2", "Gpt2Wide"};
-      return std::get<0>(info.param) + kModels.at(static_cast<size_t>(info.index) % 3);
-    });
+std::string case_name(const testing::TestParamInfo<PromisesSlow::ParamType>& info) {
+  constexpr std::array<const char*, 3> kModels = {"Mlp", "Gpt2", "Gpt2Wide"};
+  return std::get<0>(info.param) + kModels.at(info.index % kModels.size());
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryPolicyAndModel, PromisesSlow,
+                         testing::Combine(testing::Values("none", "chen", "recompute", "swap",
+                                                          "olm2"),
+                                          testing::Values(&tiny_mlp, &tiny_gpt2, &tiny_gpt2_wide)),
+                         case_name);
 
 TEST(ToysSlow, Olm2WithAHostBudgetRunsTheToysAt35Percent) {
   for (const auto& make_config : {&tiny_mlp, &tiny_gpt2, &tiny_gpt2_wide}) {
