@@ -117,13 +117,22 @@ void load(Search& search) {
   for (const Row& row : search.model.rows) append_row(search, row);
 }
 
+// Search has room for rows of this many terms.
+void check_lengths(const Search& search, const std::vector<Row>& rows) {
+  for (const Row& row : rows) {
+    ensure(row.terms.size() <= search.model.columns.size(), "a row has two terms of one column");
+  }
+}
+
 // Fills search.broken for search.x; keeps what the request's function throws.
 void find_broken(Search& search) noexcept {
   search.broken.clear();
   if (!search.request.broken_rows) return;
   try {
     search.broken = search.request.broken_rows(search.x);
+    check_lengths(search, search.broken);
   } catch (...) {
+    search.broken.clear();
     search.thrown = std::current_exception();
   }
 }
@@ -354,6 +363,7 @@ Solution solve_with_glpk(const LinearModel& model, const SolverRequest& request)
                 .row_basis = {},
                 .rounded_is_known = false,
                 .thrown = nullptr};
+  check_lengths(search, model.rows);
   Guard guard;
   if (!guarded(guard, &solve, &search)) {
     throw Error("GLPK refused the planning model: " + guard.said);

@@ -379,19 +379,19 @@ class Builder {
   }
 
   void add_swap(const Track& track) {
+    const double sent_units = units(graph_.type(track.value).bytes());  // Without padding.
     Row once{.terms = {{.column = track.w, .factor = -1}}, .lower = -kUnbounded, .upper = 0};
     for (size_t k = 0; k < track.in.size(); ++k) {
       if (track.in[k] < 0) continue;
       once.terms.push_back({.column = track.in[k], .factor = 1});
-      needed_.push_back(
-          {.slot = track.events[k].slot, .column = track.in[k], .units = track.units});
-      add_copy_cost(track.in[k], problem_.host_to_device, track.units);
+      needed_.push_back({.slot = track.events[k].slot, .column = track.in[k], .units = sent_units});
+      add_copy_cost(track.in[k], problem_.host_to_device, sent_units);
     }
     add_row(once);
     released_.push_back(
-        {.slot = track.events[at(track.leave)].slot, .column = track.w, .units = track.units});
-    made_.push_back({.slot = track.events.front().slot, .column = track.w, .units = track.units});
-    add_copy_cost(track.w, problem_.device_to_host, track.units);
+        {.slot = track.events[at(track.leave)].slot, .column = track.w, .units = sent_units});
+    made_.push_back({.slot = track.events.front().slot, .column = track.w, .units = sent_units});
+    add_copy_cost(track.w, problem_.device_to_host, sent_units);
     Swap swap{.value = track.value, .column = track.w, .made_again = -1};
     for (const Event& event : track.events) {
       if (!event.reads && event.optional) swap.made_again = model_.run[at(event.slot)];
@@ -417,8 +417,9 @@ class Builder {
   void limit_host() {
     Row row{
         .terms = {}, .lower = -kUnbounded, .upper = units(request_.budget[index_of(Tier::host)])};
-    for (const Transfer& out : released_) {
-      row.terms.push_back({.column = out.column, .factor = out.units});
+    for (const Swap& swap : model_.swaps) {
+      row.terms.push_back(
+          {.column = swap.column, .factor = units(problem_.padded_bytes(swap.value))});
     }
     add_row(row);
   }

@@ -24,13 +24,10 @@ class StreamBuilder {
     rate_in_ = rate(problem_.host_to_device, largest);
     for (int s = first; s <= last; ++s) {
       wait_ = model_.linear.add({.cost = 1, .lower = 0, .upper = kUnbounded, .integer = false});
-      if (s <= turn) {
-        send(s);
-        accumulate(made_, made, s);
-        accumulate(released_, released, s);
-      } else {
-        bring_back(s, needed);
-      }
+      if (s <= turn) send(s);
+      if (s + 1 >= turn) bring_back(s, needed);
+      accumulate(made_, made, s);
+      accumulate(released_, released, s);
     }
   }
 

@@ -3,7 +3,8 @@
 // Per slot s: P bytes made that will be sent, Q those whose last reader before the turn has run,
 // A sent, N needed back, B brought back, all so far; z milliseconds of waiting after the slot.
 //   up to the turn:   A[s] <= P[s-1],   A[s] - A[s-1] <= rate * (milliseconds of s + z[s])
-//   after the turn:   B[s-1] >= N[s],   B[s] - B[s-1] <= rate * (milliseconds of s, if it runs,
+//   from the slot before the turn on:
+//                     B[s-1] >= N[s],   B[s] - B[s-1] <= rate * (milliseconds of s, if it runs,
 //                                                                + z[s])
 // Memory at s: max(0, Q[s-1] - A[s-1]) not sent yet, and max(0, B[s] - rate z[s] - N[s]) there
 // before it is needed (what comes during the wait takes the place of what the slot leaves behind).

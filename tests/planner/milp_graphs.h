@@ -134,9 +134,7 @@ inline Problem problem_of(const Program& program, const Roofline& roofline) {
 }
 
 inline void add_links(Problem& problem, double bytes_per_s, double slowdown, int64_t host_bytes) {
-  const LinkProfile link{.bytes_per_s = bytes_per_s,
-                         .latency_s = 0,
-                         .compute_slowdown = slowdown};
+  const LinkProfile link{.bytes_per_s = bytes_per_s, .latency_s = 0, .compute_slowdown = slowdown};
   problem.device_to_host = link;
   problem.host_to_device = link;
   problem.budget[index_of(Tier::host)] = host_bytes;
