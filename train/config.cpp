@@ -176,7 +176,10 @@ toml::table parse_file(std::string_view text, const std::string& file) {
   try {
     return toml::parse(text);
   } catch (const toml::parse_error& error) {
-    throw Error(at_line(file, error.source()) + ": " + std::string(error.description()));
+    const std::string description(error.description());
+    const bool twice = description.find("redefine") != std::string::npos;
+    throw Error(at_line(file, error.source()) + ": " + description +
+                (twice ? "; it is given twice" : ""));
   }
 }
 

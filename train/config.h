@@ -62,7 +62,7 @@ struct MemoryConfig {
   ByteSize host_budget = {.bytes = 0, .percent = -1};  // Never a percentage.
   std::string state = "resident";
   bool partial_swap = true;
-  std::optional<double> optimizer_offload;  // Share of the moments' bytes; empty: "auto".
+  std::optional<double> optimizer_offload = {};  // Share of the moments' bytes; empty: "auto".
   bool operator==(const MemoryConfig&) const = default;
 };
 

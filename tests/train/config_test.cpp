@@ -174,9 +174,9 @@ TEST(Config, AWrongTypeIsNamedWithLineFoundAndExpected) {
 
 TEST(Config, ASectionOrAKeyGivenTwiceIsRefusedWithItsLine) {
   EXPECT_THAT(refusal(std::string(kToy) + "[train]\nseed = 1\n"),
-              AllOf(HasSubstr("line 18"), HasSubstr("train")));
+              AllOf(HasSubstr("line 18"), HasSubstr("'train'"), HasSubstr("given twice")));
   EXPECT_THAT(refusal(replaced(std::string(kToy), "lr = 1e-3", "lr = 1e-3\nlr = 2e-3")),
-              AllOf(HasSubstr("line 16"), HasSubstr("lr")));
+              AllOf(HasSubstr("line 16"), HasSubstr("'lr'"), HasSubstr("given twice")));
   EXPECT_THAT(refusal("[model\n"), HasSubstr("line 1"));
 }
 
