@@ -207,6 +207,7 @@ void round_relaxation(Search& search, double threshold) {
 }
 
 bool is_close_enough(const Search& search) {
+  if (search.rounded.empty()) return false;
   const double gap = search.solution.objective - search.solution.bound;
   return gap <= search.request.gap * std::abs(search.solution.objective);
 }

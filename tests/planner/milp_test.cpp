@@ -236,6 +236,20 @@ TEST(Milp, NoSimulatedPlanIsFasterThanItsBound) {
   EXPECT_GE(compared, 12);
 }
 
+// Seen: where no rounding was feasible the search ended without a plan, and the greedy one was
+// taken.
+TEST(Milp, RecomputingReachesTheAskedGap) {
+  const Program program = gpt_step({.layers = 4, .channels = 32, .tokens = 16});
+  Problem problem = problem_of(program, kToyMachine);
+  for (double fraction = 0.35; fraction < 1; fraction += 0.05) {
+    set_device_budget(problem, fraction);
+    const PolicyResult result = plan_by_milp(problem, {}, true, false);
+    ASSERT_NE(result.status, Status::unknown) << fraction;
+    const double seconds = plan_seconds(problem, result.plan);
+    EXPECT_LE(seconds - result.bound_s, 0.005 * seconds) << fraction;
+  }
+}
+
 TEST(Milp, ASmallHostBudgetIsKeptAndLeavesLessToSwap) {
   const Program program = gpt_step({.layers = 3});
   Problem problem = problem_of(program, kToyMachine);
