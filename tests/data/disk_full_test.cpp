@@ -63,8 +63,10 @@ class SmallDisk {
 
 TEST(DiskFull, LeavesNothingAndSaysWhatIsNeeded) {
   const Scratch scratch;
-  const PrepareOptions options{.inputs = {scratch.write("a.txt", random_text(400'000, 1))},
-                               .out = scratch.path() / "out"};
+  // The size of what a .jsonl gives is not known before.
+  const PrepareOptions options{.inputs = {scratch.write("a.jsonl", random_lines(100, 1))},
+                               .out = scratch.path() / "out",
+                               .tokenizer = "bytes"};
   {
     const FileSizeLimit limit(50'000);
     EXPECT_THAT(refusal(options), AllOf(HasSubstr("out_train_000000.bin.partial"),
@@ -78,10 +80,11 @@ TEST(DiskFull, LeavesNothingAndSaysWhatIsNeeded) {
 TEST(DiskFull, KeepsTheEarlierPreparation) {
   const Scratch scratch;
   PrepareOptions options{.inputs = {scratch.write("a.txt", random_text(4000, 1))},
-                         .out = scratch.path() / "out"};
+                         .out = scratch.path() / "out",
+                         .tokenizer = "bytes"};
   EXPECT_EQ(refusal(options), "");
   const auto before = files_in(options.out);
-  options.inputs = {scratch.write("b.txt", random_text(400'000, 1))};
+  options.inputs = {scratch.write("b.txt", random_text(100'000, 1))};
   const FileSizeLimit limit(50'000);
   EXPECT_NE(refusal(options), "");
   EXPECT_TRUE(files_in(options.out) == before);
@@ -106,8 +109,9 @@ TEST(DiskFull, LeavesNothingOnASmallDisk) {
   const Scratch scratch;
   const SmallDisk disk(scratch.path() / "disk");
   if (!disk.is_mounted()) GTEST_SKIP() << "this process may not mount a file system";
-  const PrepareOptions options{.inputs = {scratch.write("a.txt", random_text(4'500'000, 1))},
-                               .out = scratch.path() / "disk" / "out"};
+  const PrepareOptions options{.inputs = {scratch.write("a.jsonl", random_lines(1500, 1))},
+                               .out = scratch.path() / "disk" / "out",
+                               .tokenizer = "bytes"};
   EXPECT_THAT(refusal(options),
               AllOf(HasSubstr("No space left"), HasSubstr("are needed"), HasSubstr("are free")));
   EXPECT_TRUE(files_in(options.out).empty());

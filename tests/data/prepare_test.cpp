@@ -192,15 +192,17 @@ TEST(Prepare, SendsADocumentToTheSameSplitWhereverItStands) {
 
 TEST(Prepare, MeasuresTheEntropyOfBytes) {
   const Scratch scratch;
-  const Manifest manifest =
-      run({.inputs = {scratch.write("a.txt", "abab")}, .out = scratch.path() / "out"});
+  const Manifest manifest = run({.inputs = {scratch.write("a.txt", "abab")},
+                                 .out = scratch.path() / "out",
+                                 .tokenizer = "bytes"});
   EXPECT_DOUBLE_EQ(manifest.unigram_nats_per_byte, std::log(2.0));
 }
 
 TEST(Prepare, ReplacesAnEarlierPreparation) {
   const Scratch scratch;
   const auto input = scratch.write("a.txt", random_text(20'000, 8));
-  PrepareOptions options{.inputs = {input}, .out = scratch.path() / "out", .shard_tokens = 100};
+  PrepareOptions options{
+      .inputs = {input}, .out = scratch.path() / "out", .tokenizer = "bytes", .shard_tokens = 300};
   run(options);
   EXPECT_GT(files_in(options.out).size(), 50U);
   scratch.write("out/out_train_000999.bin.partial", "of a killed run");
@@ -216,7 +218,9 @@ TEST(Prepare, ReplacesAnEarlierPreparation) {
 
 TEST(Prepare, RefusesASecondDatasetInOneDirectory) {
   const Scratch scratch;
-  PrepareOptions options{.inputs = {scratch.write("a.txt", "text")}, .out = scratch.path() / "out"};
+  PrepareOptions options{.inputs = {scratch.write("a.txt", "text")},
+                         .out = scratch.path() / "out",
+                         .tokenizer = "bytes"};
   run(options);
   options.name = "other";
   EXPECT_THAT(refusal(options), AllOf(HasSubstr("manifest.json"), HasSubstr("'other'")));
@@ -227,7 +231,7 @@ TEST(Prepare, NamesFileAndLineOfABadLine) {
   const auto refusal_of = [&](const std::string& bad) {
     const auto path = scratch.write("a.jsonl", random_lines(300, 1) + bad + "\n{\"text\":\"b\"}\n");
     const auto out = scratch.path() / "out";
-    const std::string message = refusal({.inputs = {path}, .out = out});
+    const std::string message = refusal({.inputs = {path}, .out = out, .tokenizer = "bytes"});
     EXPECT_TRUE(files_in(out).empty());
     return message;
   };
@@ -260,6 +264,7 @@ TEST(PrepareDeathTest, FinishesAfterAKillAsIfUndisturbed) {
   PrepareOptions options{.inputs = {scratch.write("a.jsonl", random_lines(2500, 9))},
                          .out = scratch.path() / "killed",
                          .name = "set",
+                         .tokenizer = "bytes",
                          .val_fraction = 0.05,
                          .workers = 2,
                          .shard_tokens = 300'000};
