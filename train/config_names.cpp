@@ -73,12 +73,12 @@ std::pair<std::string_view, std::string_view> split_key(std::string_view full_ke
 }
 
 std::string did_you_mean(std::string_view full_key) {
-  const auto [section, key] = split_key(full_key);
+  const std::string_view section = split_key(full_key).first;
+  const std::string_view key = split_key(full_key).second;
   const size_t most_letters = std::max<size_t>(2, key.size() / 3);
   std::string best;
   size_t best_score = std::numeric_limits<size_t>::max();
-  const auto consider = [&, section = section, key = key](std::string_view candidate,
-                                                          std::string_view spelling) {
+  const auto consider = [&](std::string_view candidate, std::string_view spelling) {
     const size_t letters = edit_distance(key, spelling);
     if (letters > most_letters || letters >= spelling.size()) return;
     // Among equally close names the one of the same section wins.
