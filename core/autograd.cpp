@@ -39,6 +39,88 @@ class BackwardSection {
   Phase phase_;
 };
 
+// An input that a node read before, at an earlier place.
+bool is_repeated(const Node& node, size_t input) {
+  const auto here = node.inputs.begin() + static_cast<std::ptrdiff_t>(input);
+  return std::find(node.inputs.begin(), here, node.inputs[input]) != here;
+}
+
+// The sweep over the forward nodes, last one first, and the gradient sums it keeps.
+class ReverseSweep {
+ public:
+  ReverseSweep(Graph& graph, std::span<const GradTarget> targets)
+      : graph_(graph),
+        reached_(reached_from(graph, targets)),
+        gradient_(graph.values().size()),
+        home_(graph.values().size()) {
+    for (const GradTarget& target : targets) {
+      home_[slot(target.value)] = target.home;
+      if (target.accumulate) gradient_[slot(target.value)] = graph.newest(target.home);
+    }
+  }
+
+  ValueId gradient(ValueId value) const { return gradient_[slot(value)]; }
+
+  void seed(ValueId loss, double seed) {
+    graph_.force_scope(-1);
+    const ValueType& type = graph_.type(loss);
+    Attrs attrs{{"value", seed}, {"f64", type.dtype == DType::f64 ? 1.0 : 0.0}};
+    for (size_t i = 0; i < type.shape.size(); ++i) attrs["d" + std::to_string(i)] = 1;
+    gradient_[slot(loss)] = graph_.add_value("fill", graph_.value(loss).name + ".seed", {}, attrs);
+  }
+
+  // Appends what `node` contributes to the gradients of its inputs.
+  void visit(const Node& node) {
+    std::vector<ValueId> output_grads;
+    for (const ValueId output : node.outputs) output_grads.push_back(gradient(output));
+    const std::vector<bool> wanted = wanted_inputs(node);
+    const bool flows = std::ranges::any_of(output_grads, &ValueId::valid);
+    if (!flows || std::ranges::count(wanted, true) == 0) return;
+    if (node.op->grad == nullptr) {
+      throw Error("differentiate: op " + std::string(node.op->name) + " of " + node.name +
+                  " has no gradient");
+    }
+    // A second contribution to an input that is read twice is added separately, in store().
+    std::vector<ValueId> accumulators;
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      const bool fused = wanted[k] && !is_repeated(node, k);
+      accumulators.push_back(fused ? gradient(node.inputs[k]) : ValueId{});
+    }
+    graph_.force_scope(node.scope);
+    const GradRequest request{graph_, node, output_grads, accumulators, wanted};
+    const std::vector<ValueId> grads = node.op->grad(request);
+    ensure(grads.size() == node.inputs.size(), "a gradient rule returned the wrong count");
+    for (size_t k = 0; k < grads.size(); ++k) {
+      if (wanted[k] && grads[k].valid()) store(request, k, grads[k]);
+    }
+  }
+
+ private:
+  static size_t slot(ValueId value) { return static_cast<size_t>(value.index); }
+
+  std::vector<bool> wanted_inputs(const Node& node) const {
+    std::vector<bool> wanted;
+    for (const ValueId input : node.inputs) {
+      wanted.push_back(reached_[slot(input)] && graph_.type(input).dtype != DType::i32);
+    }
+    return wanted;
+  }
+
+  void store(const GradRequest& request, size_t input, ValueId sum) {
+    const ValueId value = request.node.inputs[input];
+    if (is_repeated(request.node, input)) {
+      sum = graph_.add_value("add", request.name("accumulate"), {gradient(value), sum});
+    }
+    gradient_[slot(value)] = sum;
+    if (home_[slot(value)].valid()) graph_.set_home(sum, home_[slot(value)]);
+  }
+
+  Graph& graph_;
+  std::vector<bool> reached_;
+  std::vector<ValueId> gradient_;  // Per forward value, the sum so far.
+  std::vector<ValueId> home_;      // Per forward value.
+};
+
 }  // namespace
 
 std::vector<ValueId> differentiate(Graph& graph, ValueId loss, std::span<const GradTarget> targets,
@@ -47,76 +129,25 @@ std::vector<ValueId> differentiate(Graph& graph, ValueId loss, std::span<const G
     throw Error("differentiate: " + graph.value(loss).name + " is " + to_string(graph.type(loss)) +
                 ", expected a loss of one element");
   }
-  const std::vector<bool> reached = reached_from(graph, targets);
   const size_t forward_nodes = graph.nodes().size();
-  std::vector<ValueId> gradient(graph.values().size());
-  std::vector<ValueId> home(graph.values().size());
-  for (const GradTarget& target : targets) {
-    const auto index = static_cast<size_t>(target.value.index);
-    home[index] = target.home;
-    if (target.accumulate) gradient[index] = graph.newest(target.home);
-  }
-  const std::vector<ValueId> start = gradient;
+  ReverseSweep sweep(graph, targets);
+  std::vector<ValueId> before;
+  for (const GradTarget& target : targets) before.push_back(sweep.gradient(target.value));
 
   const BackwardSection section(graph);
-  graph.force_scope(-1);
-  Attrs fill_attrs{{"value", seed}, {"f64", graph.type(loss).dtype == DType::f64 ? 1.0 : 0.0}};
-  for (size_t i = 0; i < graph.type(loss).shape.size(); ++i) {
-    fill_attrs["d" + std::to_string(i)] = 1;
-  }
-  gradient[static_cast<size_t>(loss.index)] =
-      graph.add_value("fill", graph.value(loss).name + ".seed", {}, fill_attrs);
-
+  sweep.seed(loss, seed);
   for (size_t i = forward_nodes; i-- > 0;) {
-    const Node node = graph.node({static_cast<int32_t>(i)});
-    std::vector<ValueId> output_grads;
-    for (const ValueId output : node.outputs) {
-      output_grads.push_back(gradient[static_cast<size_t>(output.index)]);
-    }
-    std::vector<bool> wanted;
-    for (const ValueId input : node.inputs) {
-      const DType dtype = graph.type(input).dtype;
-      wanted.push_back(reached[static_cast<size_t>(input.index)] && dtype != DType::i32);
-    }
-    const bool flows = std::ranges::any_of(output_grads, &ValueId::valid);
-    if (!flows || std::ranges::none_of(wanted, [](bool is_wanted) { return is_wanted; })) continue;
-    if (node.op->grad == nullptr) {
-      throw Error("differentiate: op " + std::string(node.op->name) + " of " + node.name +
-                  " has no gradient");
-    }
-    // An input read twice by one node gets its second contribution added separately.
-    std::vector<ValueId> accumulators;
-    for (size_t k = 0; k < node.inputs.size(); ++k) {
-      const auto earlier = node.inputs.begin() + static_cast<std::ptrdiff_t>(k);
-      const bool repeated = std::find(node.inputs.begin(), earlier, node.inputs[k]) != earlier;
-      accumulators.push_back(
-          repeated || !wanted[k] ? ValueId{} : gradient[static_cast<size_t>(node.inputs[k].index)]);
-    }
-    graph.force_scope(node.scope);
-    const GradRequest request{graph, node, output_grads, accumulators, wanted};
-    const std::vector<ValueId> grads = node.op->grad(request);
-    ensure(grads.size() == node.inputs.size(), "a gradient rule returned the wrong count");
-    for (size_t k = 0; k < grads.size(); ++k) {
-      if (!wanted[k] || !grads[k].valid()) continue;
-      const auto input = static_cast<size_t>(node.inputs[k].index);
-      ValueId sum = grads[k];
-      const auto earlier = node.inputs.begin() + static_cast<std::ptrdiff_t>(k);
-      if (std::find(node.inputs.begin(), earlier, node.inputs[k]) != earlier) {
-        sum = graph.add_value("add", request.name("accumulate"), {gradient[input], sum});
-      }
-      gradient[input] = sum;
-      if (home[input].valid()) graph.set_home(sum, home[input]);
-    }
+    const Node node = graph.node({static_cast<int32_t>(i)});  // A copy: the graph grows.
+    sweep.visit(node);
   }
 
   std::vector<ValueId> results;
-  for (const GradTarget& target : targets) {
-    const auto index = static_cast<size_t>(target.value.index);
-    const ValueId result = gradient[index];
-    if (result == start[index]) {
-      throw Error("differentiate: the loss does not depend on " + graph.value(target.value).name);
+  for (size_t i = 0; i < targets.size(); ++i) {
+    results.push_back(sweep.gradient(targets[i].value));
+    if (results.back() == before[i]) {
+      throw Error("differentiate: the loss does not depend on " +
+                  graph.value(targets[i].value).name);
     }
-    results.push_back(result);
   }
   return results;
 }

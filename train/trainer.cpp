@@ -77,17 +77,83 @@ struct RunData {
   std::unique_ptr<Loader> val;
 };
 
+int64_t tokens_of(const Config& config, int64_t steps) {
+  return steps * config.train.batch_size * config.train.sequence_length *
+         config.train.grad_accumulation;
+}
+
+// What a checkpoint of this run says after `step` steps.
+CheckpointState describe(const Config& config, int64_t step) {
+  CheckpointState state;
+  state.step = step;
+  state.tokens = tokens_of(config, step);
+  state.data_position = step * config.train.grad_accumulation * config.train.batch_size;
+  state.seed = static_cast<uint64_t>(config.train.seed);
+  state.sequence_length = config.train.sequence_length;
+  state.tokenizer = config.data.tokenizer;
+  state.model = config.model;
+  return state;
+}
+
+// What a run begins with, found and checked before anything is measured or written.
+struct Start {
+  std::filesystem::path checkpoint;  // Empty: parameters as the model wants them.
+  bool with_moments = false;
+  int64_t step = 0;  // Steps already made.
+};
+
+// Throws Error unless the sequences served so far are what `config` would have served.
+void check_position(const std::filesystem::path& checkpoint, const CheckpointState& found,
+                    const Config& config) {
+  const int64_t expected = describe(config, found.step).data_position;
+  if (found.data_position == expected) return;
+  throw Error("--resume: " + checkpoint.string() + " had read " +
+              std::to_string(found.data_position) + " sequences after " +
+              std::to_string(found.step) + " steps, this configuration would have read " +
+              std::to_string(expected) +
+              "; use the batch_size * grad_accumulation the run was started with");
+}
+
+Start find_resume(const Config& config) {
+  const FoundCheckpoint found = find_checkpoint(config.output.dir);
+  for (const std::string& skipped : found.skipped) say("resume: skipped " + skipped);
+  if (!found.path) {
+    throw Error("--resume: " + config.output.dir +
+                " holds no complete checkpoint; start without --resume in an empty folder");
+  }
+  const CheckpointState state = load_state(*found.path);
+  check_resumable(*found.path, state, describe(config, state.step), config.train.fresh_optimizer);
+  check_position(*found.path, state, config);
+  say("resuming from " + found.path->string() + " at step " + std::to_string(state.step));
+  return {
+      .checkpoint = *found.path, .with_moments = !config.train.fresh_optimizer, .step = state.step};
+}
+
+Start find_start(const TrainRequest& request) {
+  const Config& config = request.config;
+  if (request.resume) return find_resume(config);
+  if (config.init_from.empty()) return {};
+  const std::filesystem::path checkpoint = resolve_checkpoint(config.init_from);
+  check_same_model(checkpoint, load_state(checkpoint).model, config.model);
+  say("weights from " + checkpoint.string());
+  return {.checkpoint = checkpoint};
+}
+
 class Run {
  public:
-  Run(const TrainRequest& request, const RunFolder& folder, const RunPrograms& programs,
-      Executor& executor, const RunData& data)
+  Run(const TrainRequest& request, const Start& start, const RunFolder& folder,
+      const RunPrograms& programs, Executor& executor, const RunData& data)
       : request_(request),
         config_(request.config),
+        start_(start),
         folder_(folder),
         programs_(programs),
         executor_(executor),
         data_(data),
         runner_(executor, request.config) {}
+
+  // Of the last program of the last step; empty if no step was made.
+  std::span<const TraceEvent> trace() const { return trace_; }
 
   TrainSummary go(const BytesPerTier& planned) {
     summary_.planned = planned;
@@ -109,68 +175,14 @@ class Run {
   }
 
  private:
-  CheckpointState describe() const {
-    CheckpointState state;
-    state.step = summary_.last_step;
-    state.tokens = tokens_of(summary_.last_step);
-    state.data_position =
-        summary_.last_step * config_.train.grad_accumulation * config_.train.batch_size;
-    state.seed = static_cast<uint64_t>(config_.train.seed);
-    state.sequence_length = config_.train.sequence_length;
-    state.tokenizer = config_.data.tokenizer;
-    state.model = config_.model;
-    return state;
-  }
-
-  int64_t tokens_of(int64_t steps) const {
-    return steps * config_.train.batch_size * config_.train.sequence_length *
-           config_.train.grad_accumulation;
-  }
-
   // Fills the state and returns the number of steps already made.
   int64_t start_state() {
-    if (!request_.resume) {
-      initialize_state(executor_, programs_, static_cast<uint64_t>(config_.train.seed));
-      if (!config_.init_from.empty()) load_initial_weights();
-      return 0;
-    }
-    const FoundCheckpoint found = find_checkpoint(folder_.path());
-    for (const std::string& skipped : found.skipped) say("resume: skipped " + skipped);
-    if (!found.path) {
-      throw Error("--resume: " + folder_.path().string() +
-                  " holds no complete checkpoint; start without --resume in an empty folder");
-    }
-    const CheckpointState state = load_state(*found.path);
-    check_resumable(*found.path, state, describe(), config_.train.fresh_optimizer);
-    load_parameters(*found.path, parameter_targets(executor_, programs_));
-    if (config_.train.fresh_optimizer) {
-      zero_moments(executor_, programs_);
-    } else {
-      load_moments(*found.path, moment_targets(executor_, programs_));
-    }
-    check_position(*found.path, state);
-    saved_at_ = state.step;
-    say("resuming from " + found.path->string() + " at step " + std::to_string(state.step));
-    return state.step;
-  }
-
-  void load_initial_weights() {
-    const std::filesystem::path checkpoint = resolve_checkpoint(config_.init_from);
-    check_same_model(checkpoint, load_state(checkpoint).model, config_.model);
-    load_parameters(checkpoint, parameter_targets(executor_, programs_));
-    say("weights from " + checkpoint.string());
-  }
-
-  // Sequences served so far must be what this configuration would have served.
-  void check_position(const std::filesystem::path& checkpoint, const CheckpointState& state) const {
-    const int64_t expected =
-        state.step * config_.train.grad_accumulation * config_.train.batch_size;
-    if (state.data_position == expected) return;
-    throw Error("--resume: " + checkpoint.string() + " had read " +
-                std::to_string(state.data_position) + " sequences after " +
-                std::to_string(state.step) + " steps, this configuration would have read " +
-                std::to_string(expected) +
-                "; use the batch_size * grad_accumulation the run was started with");
+    initialize_state(executor_, programs_, static_cast<uint64_t>(config_.train.seed));
+    if (start_.checkpoint.empty()) return 0;
+    load_parameters(start_.checkpoint, parameter_targets(executor_, programs_));
+    if (start_.with_moments) load_moments(start_.checkpoint, moment_targets(executor_, programs_));
+    if (request_.resume) saved_at_ = start_.step;
+    return start_.step;
   }
 
   void one_step(int64_t step, MetricsLog& log, Progress& progress) {
@@ -178,6 +190,9 @@ class Run {
     const StepResult result = runner_.run(step, batches_of(data_.train));
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (!request_.trace.empty()) {
+      trace_.assign(executor_.trace().begin(), executor_.trace().end());
+    }
     step_seconds_.push_back(seconds);
     stall_seconds_.push_back(result.report.stall_seconds);
     for (size_t t = 0; t < kTierCount; ++t) {
@@ -187,14 +202,15 @@ class Run {
       refuse_nonfinite(step, result);
     summary_.last_step = step + 1;
     summary_.loss = result.loss;
+    summary_.resident_bytes = std::max(summary_.resident_bytes, resident_bytes());
 
     StepMetrics metrics{.step = step + 1,
-                        .tokens = tokens_of(step + 1),
+                        .tokens = tokens_of(config_, step + 1),
                         .loss = result.loss,
                         .lr = result.rate,
                         .grad_norm = result.grad_norm,
                         .step_ms = seconds * 1e3,
-                        .tokens_per_s = static_cast<double>(tokens_of(1)) / seconds,
+                        .tokens_per_s = static_cast<double>(tokens_of(config_, 1)) / seconds,
                         .stall_ms = result.report.stall_seconds * 1e3,
                         .peak = result.report.peak,
                         .planned = summary_.planned,
@@ -218,20 +234,23 @@ class Run {
     return every > 0 && (step % every == 0 || step == config_.train.steps);
   }
 
-  // The optimizer leaves everything unchanged for such a gradient.
+  // The optimizer leaves everything unchanged if the gradient is not finite.
   void refuse_nonfinite(int64_t step, const StepResult& result) {
+    const bool is_updated = std::isfinite(result.grad_norm);
     if (config_.train.on_nonfinite == OnNonfinite::skip) {
+      if (is_updated) return;
       ++summary_.skipped_steps;
       say("step " + std::to_string(step + 1) + ": the gradient is not finite; step skipped");
       return;
     }
-    if (step > 0 && saved_at_ != step) save();
-    throw Error(
-        "step " + std::to_string(step + 1) + ": loss " + std::to_string(result.loss) +
-        ", gradient norm " + std::to_string(result.grad_norm) +
-        ", expected finite numbers; parameters and moments are those of step " +
-        std::to_string(step) +
-        ", saved as a checkpoint; lower optimizer.lr, or set train.on_nonfinite = \"skip\"");
+    if (is_updated) summary_.last_step = step + 1;
+    const int64_t made = summary_.last_step;
+    if (made > 0 && saved_at_ != made) save();
+    throw Error("step " + std::to_string(step + 1) + ": loss " + std::to_string(result.loss) +
+                ", gradient norm " + std::to_string(result.grad_norm) +
+                ", expected finite numbers; parameters and moments are those of step " +
+                std::to_string(made) + (made > 0 ? ", saved as a checkpoint" : "") +
+                "; lower optimizer.lr, or set train.on_nonfinite = \"skip\"");
   }
 
   double evaluate() {
@@ -240,7 +259,8 @@ class Run {
   }
 
   void save() {
-    save_checkpoint(folder_.path(), describe(), as_views(parameter_targets(executor_, programs_)),
+    save_checkpoint(folder_.path(), describe(config_, summary_.last_step),
+                    as_views(parameter_targets(executor_, programs_)),
                     as_views(moment_targets(executor_, programs_)),
                     {.keep = config_.output.keep_checkpoints});
     saved_at_ = summary_.last_step;
@@ -271,6 +291,7 @@ class Run {
 
   const TrainRequest& request_;
   const Config& config_;
+  const Start& start_;
   const RunFolder& folder_;
   const RunPrograms& programs_;
   Executor& executor_;
@@ -280,16 +301,18 @@ class Run {
   int64_t saved_at_ = -1;
   std::vector<double> step_seconds_;
   std::vector<double> stall_seconds_;
+  std::vector<TraceEvent> trace_;
 };
 
 // The lanes of the last program of the last step.
-void write_last_trace(const TrainRequest& request, const Executor& executor, const RunPlan& plan) {
+void write_last_trace(const TrainRequest& request, std::span<const TraceEvent> events,
+                      const RunPlan& plan) {
+  if (events.empty()) return say("no step was made, so there is no trace to write");
   const int64_t micros = request.config.train.grad_accumulation;
   const std::string name = program_name(micros - 1, micros);
   for (const PlannedProgram& entry : plan.programs) {
     if (entry.program->name != name) continue;
-    write_trace(request.trace, entry.program->graph, entry.planned.schedule->schedule(),
-                executor.trace());
+    write_trace(request.trace, entry.program->graph, entry.planned.schedule->schedule(), events);
   }
 }
 
@@ -303,6 +326,9 @@ std::string milliseconds(double seconds) {
 
 TrainSummary train(const TrainRequest& request, Backend& backend) {
   const Config& config = request.config;
+  const Start start = find_start(request);
+  std::unique_ptr<RunData> data;
+  if (!request.dry_run) data = std::make_unique<RunData>(config);
   const RunFolder folder(config, request.resume);
   PlanStage stage(config, backend, folder.cached_profile(backend.description()));
   if (stage.profile().source == "measured") folder.cache_profile(stage.profile());
@@ -318,14 +344,13 @@ TrainSummary train(const TrainRequest& request, Backend& backend) {
   summary.predicted = step_time(stage.plan(), config.train.grad_accumulation);
   if (request.dry_run) return summary;
 
-  const RunData data(config);
   folder.write_config(config);
   Executor executor(executable(stage.plan()), backend, {.trace = !request.trace.empty()});
   const StepTime predicted = summary.predicted;
-  Run run(request, folder, stage.programs(), executor, data);
+  Run run(request, start, folder, stage.programs(), executor, *data);
   summary = run.go(stage.plan().peak);
   summary.predicted = predicted;
-  if (!request.trace.empty()) write_last_trace(request, executor, stage.plan());
+  if (!request.trace.empty()) write_last_trace(request, run.trace(), stage.plan());
   return summary;
 }
 
@@ -345,7 +370,7 @@ std::string to_string(const TrainSummary& summary, const Config& config) {
     text += std::string(to_string(tier)) + " peak: planned " + describe_bytes(summary.planned[t]) +
             ", measured " + describe_bytes(summary.measured[t]) + "\n";
   }
-  text += "resident bytes of the process: " + describe_bytes(resident_bytes()) + "\n";
+  text += "resident bytes of the process: " + describe_bytes(summary.resident_bytes) + "\n";
   text += "step time: predicted " + milliseconds(summary.predicted.planned_s) + ", measured " +
           milliseconds(summary.median_step_s) + " (median), of which waiting for copies " +
           milliseconds(summary.median_stall_s) + "; keeping everything predicted " +

@@ -31,6 +31,7 @@ struct TrainSummary {
   double median_stall_s = 0;
   BytesPerTier planned{};
   BytesPerTier measured{};
+  int64_t resident_bytes = 0;  // Of the process, the most seen after any step.
   StepTime predicted;
   int64_t skipped_steps = 0;  // Their gradient was not finite.
 };
