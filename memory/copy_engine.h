@@ -99,6 +99,8 @@ class CopyEngine {
   CopyEngine& operator=(const CopyEngine&) = delete;
 
   void begin(size_t program);
+  // When the step began: what times() counts from.
+  std::chrono::steady_clock::time_point begin_time() const { return begin_time_; }
   // The compute lane has finished its first `count` instructions.
   void announce(int32_t count) { progress_.announce(Lane::compute, count); }
   // Sleeps until all events have happened.  Throws what a lane threw.

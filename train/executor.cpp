@@ -151,13 +151,13 @@ StepReport Executor::Impl::run(size_t index) {
   Footprint footprint(arenas);
   StepReport report;
   traced = 0;
-  const SteadyClock::time_point begin = SteadyClock::now();
+  copies->begin(index);
+  const SteadyClock::time_point begin = copies->begin_time();
   SteadyClock::time_point now = begin;
   const auto waited = [&] {
     const SteadyClock::time_point before = std::exchange(now, SteadyClock::now());
     report.stall_seconds += seconds_between(before, now);
   };
-  copies->begin(index);
   try {
     for (const KernelCall& call : program.calls) {
       now = SteadyClock::now();
@@ -165,11 +165,12 @@ StepReport Executor::Impl::run(size_t index) {
       waited();
       footprint.add(program, call);
       call.run();
-      copies->announce(static_cast<int32_t>(++report.computed));
+      ++report.computed;
       if (options.trace) {
         trace[traced++] = {call.instruction, seconds_between(begin, now),
                            seconds_between(begin, SteadyClock::now())};
       }
+      copies->announce(static_cast<int32_t>(report.computed));
     }
     now = SteadyClock::now();
     copies->finish();
