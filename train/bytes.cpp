@@ -72,7 +72,7 @@ std::string to_string(const ByteSize& size) {
 }
 
 std::string describe_bytes(int64_t bytes) {
-  const std::string exact = std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes");
+  std::string exact = std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes");
   size_t unit = kUnits.size();
   for (size_t i = 0; i < 3; ++i) {  // The binary units, in growing order.
     if (static_cast<double>(bytes) >= kUnits[i].bytes) unit = i;

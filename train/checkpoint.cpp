@@ -188,7 +188,7 @@ fs::path save_checkpoint(const fs::path& run, const CheckpointState& state,
   const Contents contents{
       .state = to_state_text(state), .parameters = with_file_names(parameters), .moments = moments};
   const fs::path folder = checkpoints_of(run);
-  const fs::path checkpoint = folder / checkpoint_name(state.step);
+  fs::path checkpoint = folder / checkpoint_name(state.step);
   make_folder(folder);
   for (const CheckpointFolder& left : list_checkpoints(run)) {
     if (left.unfinished) remove_checkpoint(left.path);  // Of a run that died.

@@ -192,8 +192,9 @@ void collect_file(const toml::table& root, const std::string& file, GivenValues&
       found.emplace_back(section.str(), &node);
       continue;
     }
+    const std::string prefix = std::string(section.str()) + ".";
     for (const auto& [key, value] : *table) {
-      found.emplace_back(std::string(section.str()) + "." + std::string(key.str()), &value);
+      found.emplace_back(prefix + std::string(key.str()), &value);
     }
   }
   std::ranges::sort(found, {}, [](const auto& entry) {

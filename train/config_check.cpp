@@ -211,8 +211,9 @@ void check_planner(const Config& config, const Check& check) {
 
 void check_output(const Config& config, const Check& check) {
   const OutputConfig& output = config.output;
-  if (output.dir.empty())
+  if (output.dir.empty()) {
     check.refuse("output.dir", "\"\"", "a folder for everything a run leaves");
+  }
   check.count("output.log_every", output.log_every, 1);
   check.count("output.eval_every", output.eval_every, 0);
   check.count("output.eval_batches", output.eval_batches, 1);
