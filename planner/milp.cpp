@@ -42,17 +42,23 @@ double mandatory_seconds(const Problem& problem) {
 Solution solve(const Question& question, MilpModel& model) {
   const std::vector<Row> rows = likely_memory_rows(model);
   model.linear.rows.insert(model.linear.rows.end(), rows.begin(), rows.end());
-  const SolverRequest request{
+  SolverRequest request{
       .gap = question.options.gap,
       .time_limit_s = question.deadline.left_s(),
       .broken_rows = [&](std::span<const double> x) { return broken_memory_rows(model, x); },
-      .progress =
-          [&](double gap) {
-            if (!question.options.progress) return;
-            question.options.progress(question.deadline.passed_s(), gap);
-          },
+      .progress = {},
   };
-  return solve_with_glpk(model.linear, request);
+  if (question.options.progress) {
+    request.progress = [&](double gap) {
+      question.options.progress(question.deadline.passed_s(), gap);
+    };
+  }
+  Solution solution = solve_with_glpk(model.linear, request);
+  if (request.progress) {
+    const bool found = !solution.x.empty();
+    request.progress(found ? 1 - solution.bound / solution.objective : -1.0);
+  }
+  return solution;
 }
 
 Decisions run_slots(const Question& question, const std::vector<bool>& runs) {
@@ -163,7 +169,9 @@ PolicyResult plan_by_milp(const Problem& problem, const PlanOptions& options, bo
     result.plan = std::move(greedy.plan);
     return result;
   }
-  std::optional<PolicyResult> smallest = minimum_by_milp(problem, options, may_recompute, may_swap);
+  PlanOptions rest = options;
+  rest.time_limit_s = question.deadline.left_s();
+  std::optional<PolicyResult> smallest = minimum_by_milp(problem, rest, may_recompute, may_swap);
   const bool fits = smallest && replay(problem, smallest->plan).peak[index_of(Tier::device)] <=
                                     problem.budget[index_of(Tier::device)];
   if (fits) {

@@ -74,8 +74,9 @@ class Builder {
     }
     if (!model_.swaps.empty()) {
       limit_host();
-      if (!request_.minimise_budget)
+      if (!request_.minimise_budget) {
         add_streams(problem_, turn_, made_, released_, needed_, model_);
+      }
     }
     return std::move(model_);
   }
@@ -455,7 +456,7 @@ Decisions decisions_of(const Problem& problem, const MilpModel& model, std::span
     const double part = x[at(swap.column)];
     if (part < 1e-6 || (swap.made_again >= 0 && x[at(swap.made_again)] > 0.5)) continue;
     const int64_t whole = problem.padded_bytes(swap.value);
-    const auto wanted = static_cast<int64_t>(std::ceil((part - 1e-7) * double(whole)));
+    const auto wanted = static_cast<int64_t>(std::ceil((part - 1e-7) * static_cast<double>(whole)));
     decisions.swapped[at(swap.value)] = std::min(padded(wanted, problem.alignment), whole);
   }
   return decisions;

@@ -43,8 +43,9 @@ void number_forward_layers(Layers& layers) {
   const Graph& graph = layers.graph;
   const auto forward = std::ranges::count(graph.nodes(), Phase::forward, &Node::phase);
   const bool scoped = !graph.scopes().empty();
-  const auto run_length = scoped ? std::numeric_limits<int64_t>::max()
-                                 : static_cast<int64_t>(std::ceil(std::sqrt(double(forward))));
+  const auto run_length =
+      scoped ? std::numeric_limits<int64_t>::max()
+             : static_cast<int64_t>(std::ceil(std::sqrt(static_cast<double>(forward))));
   auto next = static_cast<int32_t>(graph.scopes().size());
   int64_t in_run = 0;
   for (size_t n = 0; n < graph.nodes().size(); ++n) {

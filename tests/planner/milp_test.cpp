@@ -345,6 +345,23 @@ TEST(Milp, PlansAreTheSameEachTimeAndNothingIsPrinted) {
   EXPECT_EQ(to_string(program.graph, first.plan), to_string(program.graph, second.plan));
 }
 
+TEST(Milp, ReportsProgressWithItsLastGap) {
+  const Program program = gpt_step({.layers = 3});
+  Problem problem = problem_of(program, kToyMachine);
+  set_device_budget(problem, 0.5);
+  PlanOptions options;
+  double last_seconds = -1;
+  double last_gap = 7;
+  options.progress = [&](double seconds, double gap) {
+    EXPECT_GE(seconds, last_seconds);
+    last_seconds = seconds;
+    last_gap = gap;
+  };
+  ASSERT_NE(plan_by_milp(problem, options, true, false).status, Status::unknown);
+  EXPECT_GE(last_gap, 0);
+  EXPECT_LE(last_gap, options.gap);
+}
+
 TEST(Milp, RefusesAnUnknownSpace) {
   const Program program = gpt_step({.layers = 1});
   const Problem problem = problem_of(program, kToyMachine);
