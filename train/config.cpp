@@ -172,6 +172,12 @@ void refuse_unknown(std::string_view key, const std::string& origin) {
   throw Error(origin + ": unknown key " + std::string(key) + did_you_mean(key));
 }
 
+[[noreturn]] void refuse_section(const std::string& name, const toml::node& found,
+                                 const std::string& origin) {
+  throw Error(origin + ": " + name + ": found " + describe(found) + ", expected a section [" +
+              name + "]");
+}
+
 toml::table parse_file(std::string_view text, const std::string& file) {
   try {
     return toml::parse(text);
@@ -202,10 +208,7 @@ void collect_file(const toml::table& root, const std::string& file, GivenValues&
   });
   for (const auto& [key, node] : found) {
     const std::string origin = at_line(file, node->source());
-    if (is_section(key)) {
-      throw Error(origin + ": " + key + ": found " + describe(*node) + ", expected a section [" +
-                  key + "]");
-    }
+    if (is_section(key)) refuse_section(key, *node, origin);
     if (!is_known_key(key)) refuse_unknown(key, origin);
     values[key] = {.node = node, .set_text = "", .origin = origin};
   }
