@@ -203,16 +203,16 @@ class Builder {
     for (size_t k = 0; k < track.events.size(); ++k) {
       if (track.events[k].slot <= turn_) track.leave = static_cast<int>(k);
     }
-    const bool integer = !request_.partial_swap;
     bool comes_back = false;
     for (size_t k = 0; k < track.events.size(); ++k) {
       const Event& event = track.events[k];
       if (event.slot <= turn_ || !event.reads || event.slot == slot_count_) continue;
-      track.in[k] = model_.linear.add({.cost = 0, .lower = 0, .upper = 1, .integer = integer});
+      track.in[k] = model_.linear.add({.cost = 0, .lower = 0, .upper = 1, .integer = false});
       comes_back = true;
     }
     if (!comes_back) return;
-    track.w = model_.linear.add({.cost = 0, .lower = 0, .upper = 1, .integer = integer});
+    track.w =
+        model_.linear.add({.cost = 0, .lower = 0, .upper = 1, .integer = !request_.partial_swap});
   }
 
   // D between the events: 1 where a mandatory read leaves no choice, 0 where nobody reads later.
@@ -397,7 +397,7 @@ class Builder {
     for (const Event& event : track.events) {
       if (!event.reads && event.optional) swap.made_again = model_.run[at(event.slot)];
     }
-    if (swap.made_again >= 0) {
+    if (swap.made_again >= 0 && request_.partial_swap) {  // Else roundings would be infeasible.
       add_row(
           {.terms = {{.column = track.w, .factor = 1}, {.column = swap.made_again, .factor = 1}},
            .lower = -kUnbounded,

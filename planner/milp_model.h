@@ -12,7 +12,8 @@
 //   after a read:         D[v,k] <= pre
 //   optional production:  D[v,k-1] + r[s] <= 1  (what is still there cannot be made again)
 //                         D[v,k] <= D[v,k-1] + r[s]
-//   sum over k of in[v,k] <= w[v];  w[v] + r[s] <= 1 for the slot s that makes v again
+//   sum over k of in[v,k] <= w[v];  w[v] + r[s] <= 1 for the slot s that makes v again (left out
+//                         where w is an integer: nobody gains by both)
 //   sum of w z <= host budget
 //   memory at slot s:     state + everything above that is there + workspace + bytes on their way
 //                         <= budget
