@@ -1,7 +1,10 @@
 #include "memory/probe.h"
 
 #include <chrono>
+#include <iostream>
+#include <numeric>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -24,6 +27,28 @@ TEST(Probe, MeasuresALinkBesideComputing) {
   EXPECT_GT(link.latency_s, 0);
   EXPECT_LT(link.latency_s, 1);
   EXPECT_GE(link.compute_slowdown, 1);
+}
+
+// For memory/README.md: what this machine gives beside a sum that streams through memory and one
+// that stays in registers.
+TEST(ProbeSlow, TellsWhatTheHostLinkGives) {
+  const std::vector<float> numbers(size_t{16} << 20, 1.0F);
+  volatile float sink = 0;
+  const auto stream = [&] { sink = std::accumulate(numbers.begin(), numbers.end(), 0.0F); };
+  const auto registers = [&] {
+    float number = 1;
+    for (int i = 0; i < 10'000'000; ++i) number = number * 0.999F + 0.001F;
+    sink = number;
+  };
+  for (const Lane lane : {Lane::device_to_host, Lane::host_to_device}) {
+    for (const bool streams : {false, true}) {
+      const LinkProfile link = streams ? probe_link(lane, stream) : probe_link(lane, registers);
+      std::cout << to_string(lane) << " beside " << (streams ? "memory" : "registers") << ": "
+                << link.bytes_per_s / 1e9 << " GB/s, " << link.latency_s * 1e6
+                << " us, compute slowdown " << link.compute_slowdown << '\n';
+      EXPECT_GT(link.bytes_per_s, 0);
+    }
+  }
 }
 
 TEST(Probe, PassesOnWhatComputingThrows) {
