@@ -161,6 +161,19 @@ Planned plan_program(const Problem& problem, const PlanOptions& options) {
   const bool is_possible = problem.budget[index_of(Tier::device)] >= proven_minimum(problem).bytes;
   Found found;
   if (is_possible) found = plan_until_it_fits(problem, policy, options, watch);
+  // Whole tensors leave fewer gaps between addresses: worth asking for where gaps cost too much.
+  const bool is_too_slow =
+      found.realized && found.first.bound_s < found.realized->seconds * (1 - options.gap);
+  if (found.loss_bytes > 0 && is_too_slow && options.partial_swap &&
+      watch.seconds() < options.time_limit_s) {
+    PlanOptions whole_tensors = options;
+    whole_tensors.partial_swap = false;
+    Found other = plan_until_it_fits(problem, policy, whole_tensors, watch);
+    if (other.realized && other.realized->seconds < found.realized->seconds) {
+      found.realized = std::move(other.realized);
+      found.loss_bytes = other.loss_bytes;
+    }
+  }
   std::optional<Realized>& best = found.realized;
   if (is_possible && policy.is_superset_of_chen) {
     Found chen = plan_until_it_fits(problem, find_policy("chen"), options, Stopwatch());
