@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kMilliseconds = 1e3;
 constexpr double kPreference = 1e-6;      // Cost of a needless copy, relative to its time.
-constexpr int64_t kSmallestSwap = 64;     // Smaller than the largest value by this: never swapped.
+constexpr int64_t kSmallestSwap = 1024;   // Smaller than the largest value by this: never swapped.
 constexpr int64_t kSmallestTracked = 16;  // Further outputs smaller by this get no variable.
 
 size_t at(int32_t index) {
