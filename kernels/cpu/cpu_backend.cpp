@@ -58,6 +58,7 @@ CpuBackend::CpuBackend(const CpuOptions& options)
     throw Error("cpu backend: threads must be 0 (all) or positive, got " +
                 std::to_string(options.threads));
   }
+  cpu::start_threads(threads_);
 }
 
 std::string CpuBackend::description() const {

@@ -14,7 +14,9 @@ struct CpuOptions {
   bool use_onednn = true;  // Where the build has it; otherwise Eigen.
 };
 
-// Kernels may be run from any thread, one at a time.  Graphs in f64 run on reference kernels.
+// Kernels may be run from any thread, one at a time; the constructing one has its team of OpenMP
+// threads ready, another allocates it when it first runs a kernel.  Graphs in f64 run on reference
+// kernels.
 class CpuBackend : public Backend {
  public:
   explicit CpuBackend(const CpuOptions& options = {});

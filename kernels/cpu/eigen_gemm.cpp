@@ -9,7 +9,10 @@
 #include <memory>
 
 // gcc 12 takes the deliberately undefined vectors of its own AVX-512 header for mistakes.
+#ifndef __clang__
+#pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #include <Eigen/Core>
 
 #include "core/shape.h"

@@ -37,7 +37,7 @@ class Stateless : public Kernel {
 template <typename Function>
 void map_pairs(int threads, int64_t count, const float* a, const float* b, float* to,
                const Function& function) {
-  parallel_for(threads, count, kGrain, [&](int64_t begin, int64_t end, int) {
+  parallel_elements(threads, count, kGrain, [&](int64_t begin, int64_t end, int) {
     for_each_vec(end - begin, [&](int64_t i, auto lanes) {
       store(to + begin + i, function(load(a + begin + i, lanes), load(b + begin + i, lanes)),
             lanes);
@@ -81,7 +81,7 @@ Vec gelu_slope(Vec x) {
 void run_gelu(int threads, std::span<const Tensor> in, std::span<const Tensor> out) {
   const auto* const x = in[0].as<const float>();
   auto* const y = out[0].as<float>();
-  parallel_for(threads, out[0].elements(), kGrain / 4, [&](int64_t begin, int64_t end, int) {
+  parallel_elements(threads, out[0].elements(), kGrain / 4, [&](int64_t begin, int64_t end, int) {
     for_each_vec(end - begin, [&](int64_t i, auto lanes) {
       store(y + begin + i, gelu(load(x + begin + i, lanes)), lanes);
     });

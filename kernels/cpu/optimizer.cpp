@@ -7,6 +7,7 @@
 #include "core/shape.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/threads.h"
+#include "kernels/cpu/vec.h"
 
 namespace olm2::cpu {
 namespace {
@@ -96,7 +97,7 @@ class AdamW : public Kernel {
       return;
     }
     const AdamWStep step = step_for(norm, in[5].as<float>());
-    parallel_for(threads_, count, kGrain, [&](int64_t begin, int64_t end, int) {
+    parallel_elements(threads_, count, kGrain, [&](int64_t begin, int64_t end, int) {
       update(step, end - begin, in[0].as<float>() + begin, in[1].as<float>() + begin,
              in[2].as<float>() + begin, in[3].as<float>() + begin, out[0].as<float>() + begin,
              out[1].as<float>() + begin, out[2].as<float>() + begin);
@@ -120,18 +121,19 @@ class AdamW : public Kernel {
   static void update(const AdamWStep& step, int64_t count, const float* parameter,
                      const float* gradient, const float* m_old, const float* v_old,
                      float* new_parameter, float* m_new, float* v_new) {
-    const auto [factor, beta1, beta2, shrink, step_size, root, epsilon] = step;
-    const float share1 = 1 - beta1;
-    const float share2 = 1 - beta2;
-#pragma GCC ivdep
-    for (int64_t i = 0; i < count; ++i) {
-      const float g = factor * gradient[i];
-      const float m = beta1 * m_old[i] + share1 * g;
-      const float v = beta2 * v_old[i] + share2 * (g * g);
-      new_parameter[i] = shrink * parameter[i] - step_size * m / (std::sqrt(v) * root + epsilon);
-      m_new[i] = m;
-      v_new[i] = v;
-    }
+    const float share1 = 1 - step.beta1;
+    const float share2 = 1 - step.beta2;
+    for_each_vec(count, [&](int64_t i, auto lanes) {
+      const Vec g = load(gradient + i, lanes) * step.gradient_factor;
+      const Vec m = load(m_old + i, lanes) * step.beta1 + g * share1;
+      const Vec v = load(v_old + i, lanes) * step.beta2 + (g * g) * share2;
+      const Vec p = load(parameter + i, lanes);
+      store(new_parameter + i,
+            p * step.shrink - step.step_size * m / (sqrt(v) * step.root_of_bc2 + step.epsilon),
+            lanes);
+      store(m_new + i, m, lanes);
+      store(v_new + i, v, lanes);
+    });
   }
 
   int threads_;

@@ -2,24 +2,38 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 
 namespace olm2::cpu {
 namespace {
 
 constexpr size_t kBlocks = 16;  // Philox blocks side by side, four numbers each.
-using Words = std::array<uint32_t, kBlocks>;
+using Words = uint32_t __attribute__((vector_size(64)));
+using Doubles = uint64_t __attribute__((vector_size(64)));  // Pairs of words.
+constexpr uint64_t kLowHalf = 0xFFFFFFFFU;
 
-// philox() of kernels/random.h in the lanes of a loop that compilers turn into vectors.
-void philox_blocks(std::array<Words, 4>& counter, uint32_t key0, uint32_t key1) {
+struct WideProduct {
+  Words low;
+  Words high;
+};
+// The 64-bit products of the words and `factor`: those of the even lanes, then of the odd ones.
+WideProduct multiply(Words words, uint32_t factor) {
+  const auto pairs = std::bit_cast<Doubles>(words);
+  const Doubles even = (pairs & kLowHalf) * factor;
+  const Doubles odd = (pairs >> 32U) * factor;
+  return {.low = std::bit_cast<Words>((even & kLowHalf) | (odd << 32U)),
+          .high = std::bit_cast<Words>((even >> 32U) | (odd & ~kLowHalf))};
+}
+
+// philox() of kernels/random.h on 16 counters, one per lane.
+void philox_blocks(Words (&counter)[4], uint32_t key0, uint32_t key1) {  // NOLINT
   for (int round = 0; round < 10; ++round) {
-    for (size_t i = 0; i < kBlocks; ++i) {
-      const uint64_t left = uint64_t{0xD2511F53U} * counter[0][i];
-      const uint64_t right = uint64_t{0xCD9E8D57U} * counter[2][i];
-      counter[0][i] = static_cast<uint32_t>(right >> 32U) ^ counter[1][i] ^ key0;
-      counter[1][i] = static_cast<uint32_t>(right);
-      counter[2][i] = static_cast<uint32_t>(left >> 32U) ^ counter[3][i] ^ key1;
-      counter[3][i] = static_cast<uint32_t>(left);
-    }
+    const WideProduct left = multiply(counter[0], 0xD2511F53U);
+    const WideProduct right = multiply(counter[2], 0xCD9E8D57U);
+    counter[0] = right.high ^ counter[1] ^ key0;
+    counter[1] = right.low;
+    counter[2] = left.high ^ counter[3] ^ key1;
+    counter[3] = left.low;
     key0 += 0x9E3779B9U;
     key1 += 0xBB67AE85U;
   }
@@ -27,14 +41,11 @@ void philox_blocks(std::array<Words, 4>& counter, uint32_t key0, uint32_t key1) 
 
 void random_group(const RandomKey& key, uint32_t sample, uint64_t group,
                   std::array<uint32_t, kGroup>& numbers) {
-  std::array<Words, 4> counter;            // NOLINT(cppcoreguidelines-pro-type-member-init)
-  const uint64_t first = group * kBlocks;  // Its low 4 bits are 0: adding i carries nothing.
-  for (size_t i = 0; i < kBlocks; ++i) {
-    counter[0][i] = static_cast<uint32_t>(first) + static_cast<uint32_t>(i);
-    counter[1][i] = static_cast<uint32_t>(first >> 32U) ^ key.stream;
-    counter[2][i] = key.first_sample + sample;
-    counter[3][i] = key.step;
-  }
+  constexpr Words kLane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  const uint64_t first = group * kBlocks;  // Its low 4 bits are 0: adding a lane carries nothing.
+  Words counter[4] = {kLane + static_cast<uint32_t>(first),  // NOLINT: vectors, see tile.cpp.
+                      Words{} + (static_cast<uint32_t>(first >> 32U) ^ key.stream),
+                      Words{} + (key.first_sample + sample), Words{} + key.step};
   philox_blocks(counter, key.seed_low, key.seed_high);
   for (size_t i = 0; i < kBlocks; ++i) {
     for (size_t word = 0; word < 4; ++word) numbers[4 * i + word] = counter[word][i];

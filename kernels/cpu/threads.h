@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 
 #ifdef _OPENMP
@@ -49,21 +50,32 @@ void parallel_for(int threads, int64_t count, int64_t grain, const Body& body) {
   if (count > 0) body(int64_t{0}, count, 0);
 }
 
+// parallel_for over elements, cut at multiples of 16: a compiler may round the last, partial vector
+// of a row differently, so which elements it holds must not depend on the number of threads.
+template <typename Body>
+void parallel_elements(int threads, int64_t count, int64_t grain, const Body& body) {
+  constexpr int64_t kWidth = 16;
+  const int64_t vectors = (count + kWidth - 1) / kWidth;
+  parallel_for(threads, vectors, grain / kWidth, [&](int64_t begin, int64_t end, int thread) {
+    body(begin * kWidth, std::min(end * kWidth, count), thread);
+  });
+}
+
 // Calls body(unit, thread) for every unit in [0, count); whoever is free takes the next.  For units
 // of uneven cost that share no result.
 template <typename Body>
 void parallel_units(int threads, int64_t count, const Body& body) {
-#ifdef _OPENMP
-  const int team = static_cast<int>(std::min<int64_t>(threads, count));
-  if (team > 1) {
-#pragma omp parallel for num_threads(team) schedule(dynamic, 1)
-    for (int64_t unit = 0; unit < count; ++unit) body(unit, omp_get_thread_num());
-    return;
-  }
-#else
-  (void)threads;
-#endif
-  for (int64_t unit = 0; unit < count; ++unit) body(unit, 0);
+  // Not a dynamic OpenMP loop: those may allocate.
+  std::atomic<int64_t> next{0};
+  const int64_t team = std::min<int64_t>(threads, count);
+  parallel_for(threads, team, 1, [&](int64_t, int64_t, int thread) {
+    for (int64_t unit = next++; unit < count; unit = next++) body(unit, thread);
+  });
+}
+
+// Makes the calling thread's OpenMP team, so that no kernel has to.
+inline void start_threads(int threads) {
+  parallel_for(threads, threads, 1, [](int64_t, int64_t, int) {});
 }
 
 }  // namespace olm2::cpu

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -58,6 +59,11 @@ inline Vec max(Vec a, Vec b) {
 }
 inline Vec min(Vec a, Vec b) {
   return a < b ? a : b;
+}
+
+inline Vec sqrt(Vec v) {
+  for (int64_t i = 0; i < kLanes; ++i) v[i] = std::sqrt(v[i]);
+  return v;
 }
 
 // Over the lanes, in halves: ((l0+l8)+(l4+l12))+...
