@@ -29,6 +29,10 @@ if(OLM2_WITH_ONEDNN)
   find_library(DNNL_LIBRARY dnnl)
   if(DNNL_INCLUDE_DIR AND DNNL_LIBRARY)
     set(dnnl_FOUND TRUE)
+    file(STRINGS ${DNNL_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h numbers
+         REGEX "define DNNL_VERSION_(MAJOR|MINOR|PATCH) ")
+    string(REGEX REPLACE "[^0-9;]" "" numbers "${numbers}")
+    list(JOIN numbers "." dnnl_VERSION)
     add_library(olm2_dnnl UNKNOWN IMPORTED)
     set_target_properties(olm2_dnnl PROPERTIES IMPORTED_LOCATION ${DNNL_LIBRARY}
                           INTERFACE_INCLUDE_DIRECTORIES ${DNNL_INCLUDE_DIR})
