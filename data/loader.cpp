@@ -1,6 +1,7 @@
 #include "data/loader.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/error.h"
 #include "data/permutation.h"
@@ -63,18 +64,22 @@ void Loader::batch(int64_t index, std::span<int32_t> tokens, std::span<int32_t> 
 void Loader::read_window(const WindowPlace& place, std::span<int32_t> tokens,
                          std::span<int32_t> targets) const {
   const TokenShard& shard = files_[place.file];
-  std::vector<uint32_t> ids(tokens.size() + 1);
-  shard.read(place.begin, ids);
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] >= static_cast<uint64_t>(options_.vocab_size)) {
-      throw Error(shard.path().string() + ": token " + std::to_string(ids[i]) + " at position " +
-                  std::to_string(place.begin + static_cast<int64_t>(i)) +
-                  " is not below the vocabulary's size " + std::to_string(options_.vocab_size) +
-                  "; is model.vocab_size right for these files?");
+  std::array<uint32_t, 512> piece{};  // A step takes no memory from the heap.
+  for (size_t done = 0; done <= tokens.size(); done += piece.size()) {
+    const auto ids = std::span(piece).first(std::min(piece.size(), tokens.size() + 1 - done));
+    shard.read(place.begin + static_cast<int64_t>(done), ids);
+    for (size_t k = 0; k < ids.size(); ++k) {
+      const size_t i = done + k;
+      if (ids[k] >= static_cast<uint64_t>(options_.vocab_size)) {
+        throw Error(shard.path().string() + ": token " + std::to_string(ids[k]) + " at position " +
+                    std::to_string(place.begin + static_cast<int64_t>(i)) +
+                    " is not below the vocabulary's size " + std::to_string(options_.vocab_size) +
+                    "; is model.vocab_size right for these files?");
+      }
+      const auto id = static_cast<int32_t>(ids[k]);
+      if (i < tokens.size()) tokens[i] = id;
+      if (i > 0) targets[i - 1] = id;
     }
-    const auto id = static_cast<int32_t>(ids[i]);
-    if (i < tokens.size()) tokens[i] = id;
-    if (i > 0) targets[i - 1] = id;
   }
 }
 

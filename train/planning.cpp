@@ -37,6 +37,24 @@ void probe_host_links(std::span<const Graph* const> graphs, Backend& backend, Pr
   profile.host_to_device = probe_link(Lane::host_to_device, compute);
 }
 
+// Program `failed` has no plan.  Refuses in the name of the program that needs most: the minimum
+// that the message states is then enough for all of them.
+[[noreturn]] void refuse_budget(const RunPrograms& run, const std::vector<Problem>& problems,
+                                size_t failed, std::string message, const Budgets& budgets,
+                                const PlanOptions& options) {
+  int64_t most = find_minimum(problems[failed], options).bytes;
+  for (size_t i = failed + 1; i < problems.size(); ++i) {
+    const int64_t bytes = find_minimum(problems[i], options).bytes;
+    if (bytes <= most) continue;
+    const Planned planned = plan_program(problems[i], options);
+    if (planned.schedule) continue;
+    most = bytes;
+    failed = i;
+    message = planned.certificate.message;
+  }
+  throw Error("program " + run.programs[failed].name + ": " + message + " (" + budgets.text + ")");
+}
+
 }  // namespace
 
 RunPrograms programs_of(const Config& config, int64_t alignment) {
@@ -129,16 +147,15 @@ RunPlan plan_run(const RunPrograms& run, std::vector<Problem> problems, const Bu
                  const PlanOptions& options) {
   std::vector<Planned> planned;
   double left_s = options.time_limit_s;
+  for (Problem& problem : problems) problem.budget = budgets.bytes;
   for (size_t i = 0; i < problems.size(); ++i) {
-    problems[i].budget = budgets.bytes;
     PlanOptions mine = options;
     mine.time_limit_s = std::max(0.0, left_s);
     planned.push_back(plan_program(problems[i], mine));
     const Certificate& certificate = planned.back().certificate;
     left_s -= certificate.solve_seconds;
     if (!planned.back().schedule) {
-      throw Error("program " + run.programs[i].name + ": " + certificate.message + " (" +
-                  budgets.text + ")");
+      refuse_budget(run, problems, i, certificate.message, budgets, mine);
     }
   }
   return collect_plans(run, problems, budgets, std::move(planned));
