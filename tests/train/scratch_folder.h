@@ -16,7 +16,7 @@ class ScratchFolder {
   ScratchFolder() {
     // In memory where possible: a sync then costs nothing.
     const bool has_memory = access("/dev/shm", W_OK) == 0;
-    std::string pattern = (has_memory ? "/dev/shm/" : testing::TempDir()) + "olm2_XXXXXX";
+    std::string pattern = (has_memory ? "/dev/shm/" : ::testing::TempDir()) + "olm2_XXXXXX";
     if (mkdtemp(pattern.data()) == nullptr) std::abort();
     path_ = pattern;
   }
