@@ -76,6 +76,42 @@ Found plan_until_it_fits(const Problem& problem, const Policy& policy, PlanOptio
   return found;
 }
 
+// Keeps the faster answer; the bound stays that of `best`.
+void consider(Found other, Found& best) {
+  if (!other.realized) return;
+  if (best.realized && best.realized->seconds <= other.realized->seconds) return;
+  best.realized = std::move(other.realized);
+  best.loss_bytes = other.loss_bytes;
+}
+
+bool is_close_enough(const Found& found, const PlanOptions& options) {
+  return found.realized && found.first.bound_s >= found.realized->seconds * (1 - options.gap);
+}
+
+// The fastest of what the policy finds and, where that is not close to its bound, of what its
+// other questions and the policies within its reach find.
+Found best_plan(const Problem& problem, const Policy& policy, const PlanOptions& options,
+                const Stopwatch& watch) {
+  Found found = plan_until_it_fits(problem, policy, options, watch);
+  const auto wants_more = [&] {
+    return !is_close_enough(found, options) && watch.seconds() < options.time_limit_s;
+  };
+  // Whole tensors leave fewer gaps between addresses.
+  if (options.partial_swap && (found.loss_bytes > 0 || !found.realized) && wants_more()) {
+    PlanOptions whole_tensors = options;
+    whole_tensors.partial_swap = false;
+    consider(plan_until_it_fits(problem, policy, whole_tensors, watch), found);
+  }
+  for (const std::string_view name : policy.contains) {
+    if (name == "chen") {  // Costs next to nothing.
+      consider(plan_until_it_fits(problem, find_policy(name), options, Stopwatch()), found);
+    } else if (wants_more()) {
+      consider(plan_until_it_fits(problem, find_policy(name), options, watch), found);
+    }
+  }
+  return found;
+}
+
 void count_work(const Problem& problem, const Plan& plan, Certificate& certificate) {
   std::vector<bool> is_done(problem.graph->nodes().size(), false);
   for (const Step& step : plan.steps) {
@@ -160,28 +196,8 @@ Planned plan_program(const Problem& problem, const PlanOptions& options) {
 
   const bool is_possible = problem.budget[index_of(Tier::device)] >= proven_minimum(problem).bytes;
   Found found;
-  if (is_possible) found = plan_until_it_fits(problem, policy, options, watch);
-  // Whole tensors leave fewer gaps between addresses: worth asking for where gaps cost too much.
-  const bool is_too_slow =
-      found.realized && found.first.bound_s < found.realized->seconds * (1 - options.gap);
-  if (found.loss_bytes > 0 && is_too_slow && options.partial_swap &&
-      watch.seconds() < options.time_limit_s) {
-    PlanOptions whole_tensors = options;
-    whole_tensors.partial_swap = false;
-    Found other = plan_until_it_fits(problem, policy, whole_tensors, watch);
-    if (other.realized && other.realized->seconds < found.realized->seconds) {
-      found.realized = std::move(other.realized);
-      found.loss_bytes = other.loss_bytes;
-    }
-  }
+  if (is_possible) found = best_plan(problem, policy, options, watch);
   std::optional<Realized>& best = found.realized;
-  if (is_possible && policy.is_superset_of_chen) {
-    Found chen = plan_until_it_fits(problem, find_policy("chen"), options, Stopwatch());
-    if (chen.realized && (!best || chen.realized->seconds < best->seconds)) {
-      best = std::move(chen.realized);
-      found.loss_bytes = chen.loss_bytes;
-    }
-  }
   std::optional<SmallestPlan> smallest;
   if (!best) {
     smallest = smallest_plan(problem, options);

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -88,7 +89,9 @@ struct Policy {
   PolicyResult (*plan)(const Problem& problem, const PlanOptions& options) = nullptr;
   // Plans among which the one of the smallest device arena is; other tiers within their budgets.
   std::vector<Plan> (*smallest)(const Problem& problem, const PlanOptions& options) = nullptr;
-  bool is_superset_of_chen = false;  // Every plan of `chen` is in its reach.
+  // Policies whose every plan this one could have made: it is never slower than chen, and asks the
+  // others where its own plan is further from its bound than the asked gap.
+  std::span<const std::string_view> contains = {};
 };
 // Rows by name: none, chen, recompute, swap, olm2.
 std::span<const Policy> all_policies();

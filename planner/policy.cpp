@@ -25,6 +25,9 @@ std::vector<Plan> smallest_milp(const Problem& problem, const PlanOptions& optio
   return plans;
 }
 
+constexpr std::array<std::string_view, 1> kInRecompute = {"chen"};
+constexpr std::array<std::string_view, 3> kInOlm2 = {"chen", "recompute", "swap"};
+
 constexpr std::array<Policy, 5> kPolicies = {{
     {.name = "none",
      .summary = "keep everything on the device until its last use",
@@ -41,7 +44,7 @@ constexpr std::array<Policy, 5> kPolicies = {{
      .source = "Jain et al. 2020 (Checkmate), arXiv:1910.02653",
      .plan = plan_milp<true, false>,
      .smallest = smallest_milp<true, false>,
-     .is_superset_of_chen = true},
+     .contains = kInRecompute},
     {.name = "swap",
      .summary = "move tensors, or parts of them, to the host and back, by linear programming",
      .source = "Rhu et al. 2016 (vDNN), arXiv:1602.08124; Huang et al. 2020 (SwapAdvisor)",
@@ -52,7 +55,7 @@ constexpr std::array<Policy, 5> kPolicies = {{
      .source = "planner/README.md; Beaumont et al. 2021 (rotor, POFO) for the idea of the mix",
      .plan = plan_milp<true, true>,
      .smallest = smallest_milp<true, true>,
-     .is_superset_of_chen = true},
+     .contains = kInOlm2},
 }};
 
 }  // namespace

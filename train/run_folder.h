@@ -16,7 +16,10 @@ class RunFolder {
   RunFolder(const Config& config, bool resume);
 
   std::filesystem::path path() const { return path_; }
-  std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
+  static std::filesystem::path metrics_in(const std::filesystem::path& folder) {
+    return folder / "metrics.jsonl";
+  }
+  std::filesystem::path metrics() const { return metrics_in(path_); }
   std::filesystem::path plan() const { return path_ / "plan.json"; }
   std::filesystem::path samples() const { return path_ / "samples.txt"; }
 

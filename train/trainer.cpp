@@ -114,24 +114,33 @@ void check_position(const std::filesystem::path& checkpoint, const CheckpointSta
               "; use the batch_size * grad_accumulation the run was started with");
 }
 
-Start find_resume(const Config& config) {
+// Empty: the run died before its first checkpoint, and begins anew.
+std::optional<Start> find_resume(const Config& config) {
   const FoundCheckpoint found = find_checkpoint(config.output.dir);
   for (const std::string& skipped : found.skipped) say("resume: skipped " + skipped);
+  const bool has_begun = std::filesystem::exists(RunFolder::metrics_in(config.output.dir));
+  if (!found.path && has_begun) {
+    say("resume: the run has no complete checkpoint yet; starting from step 0");
+    return std::nullopt;
+  }
   if (!found.path) {
     throw Error("--resume: " + config.output.dir +
-                " holds no complete checkpoint; start without --resume in an empty folder");
+                " holds no run; start without --resume, or correct output.dir");
   }
   const CheckpointState state = load_state(*found.path);
   check_resumable(*found.path, state, describe(config, state.step), config.train.fresh_optimizer);
   check_position(*found.path, state, config);
   say("resuming from " + found.path->string() + " at step " + std::to_string(state.step));
-  return {
+  return Start{
       .checkpoint = *found.path, .with_moments = !config.train.fresh_optimizer, .step = state.step};
 }
 
 Start find_start(const TrainRequest& request) {
   const Config& config = request.config;
-  if (request.resume) return find_resume(config);
+  if (request.resume) {
+    const std::optional<Start> start = find_resume(config);
+    if (start) return *start;
+  }
   if (config.init_from.empty()) return {};
   const std::filesystem::path checkpoint = resolve_checkpoint(config.init_from);
   check_same_model(checkpoint, load_state(checkpoint).model, config.model);

@@ -127,8 +127,18 @@ TEST(Resume, OfWeightsOnlyAsksForAFreshOptimizer) {
 
 TEST(Resume, OfNothingIsRefusedAndMakesNoFolder) {
   const ToyRun toy;
-  EXPECT_THAT(resume_refusal(toy, {}), HasSubstr("holds no complete checkpoint"));
+  EXPECT_THAT(resume_refusal(toy, {}), HasSubstr("holds no run"));
   EXPECT_FALSE(std::filesystem::exists(toy.folder()));
+}
+
+TEST(Resume, OfARunThatDiedBeforeItsFirstCheckpointBeginsAnew) {
+  const ToyRun toy({"train.steps=3"});
+  toy.train();
+  const std::vector<double> losses = toy.column("loss");
+  std::filesystem::remove_all(toy.folder() / "checkpoints");
+  const TrainSummary summary = toy.resume();
+  EXPECT_EQ(summary.first_step, 0);
+  EXPECT_EQ(toy.column("loss"), losses);
 }
 
 TEST(Resume, IsNeededToGoOnInAFolderThatHoldsARun) {
