@@ -60,7 +60,7 @@ struct CopyEngineOptions {
   double max_delay_s = 0;
   uint64_t delay_seed = 1;
   // How a lane moves bytes; empty: memcpy.  What it throws, the step throws.
-  std::array<std::function<void(const Copy&)>, kLaneCount> transfer;
+  std::array<std::function<void(const Copy&)>, kLaneCount> transfer{};
 };
 
 // Progress of all lanes within one step.  Every lane moves its own counter only; whoever fails

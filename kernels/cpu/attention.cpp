@@ -84,14 +84,15 @@ class Attention : public Kernel {
         shape_(AttentionShape::of(request.in[0], request.attrs)),
         dropout_(attention_dropout(request.attrs)) {}
 
-  int64_t workspace_bytes() const override { return threads_ * Scratch::bytes(shape_); }
+  int64_t workspace_bytes() const override {
+    return team_of(threads_, units()) * Scratch::bytes(shape_);
+  }
 
   // (qkv[, key]) -> out, lse
   void run(std::span<const Tensor> in, std::span<const Tensor> out, void* workspace) override {
     AttentionDropout dropout = dropout_;
     if (dropout.active) dropout.key = random_key_of(in[1], dropout_.key.stream);
-    const int64_t units = shape_.batch * shape_.heads * shape_.tiles;
-    parallel_units(threads_, units, [&](int64_t unit, int thread) {
+    parallel_units(threads_, units(), [&](int64_t unit, int thread) {
       auto* const memory = static_cast<char*>(workspace) + thread * Scratch::bytes(shape_);
       const Scratch scratch(shape_, reinterpret_cast<float*>(memory));
       // The longest units, the last tiles, come first: the threads then end together.
@@ -169,6 +170,8 @@ class Attention : public Kernel {
       });
     }
   }
+
+  int64_t units() const { return shape_.batch * shape_.heads * shape_.tiles; }
 
   int threads_;
   AttentionShape shape_;

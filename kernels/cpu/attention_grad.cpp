@@ -65,13 +65,15 @@ class AttentionGrad : public Kernel {
         shape_(AttentionShape::of(request.in[0], request.attrs)),
         dropout_(attention_dropout(request.attrs)) {}
 
-  int64_t workspace_bytes() const override { return threads_ * Scratch::bytes(shape_); }
+  int64_t workspace_bytes() const override {
+    return team_of(threads_, units()) * Scratch::bytes(shape_);
+  }
 
   // (qkv, out, lse, dout[, key]) -> dqkv
   void run(std::span<const Tensor> in, std::span<const Tensor> out, void* workspace) override {
     AttentionDropout dropout = dropout_;
     if (dropout.active) dropout.key = random_key_of(in[4], dropout_.key.stream);
-    parallel_units(threads_, shape_.batch * shape_.heads, [&](int64_t unit, int thread) {
+    parallel_units(threads_, units(), [&](int64_t unit, int thread) {
       auto* const memory = static_cast<char*>(workspace) + thread * Scratch::bytes(shape_);
       const Scratch scratch(shape_, reinterpret_cast<float*>(memory));
       TilePlace place{.sample = unit / shape_.heads, .head = unit % shape_.heads};
@@ -188,6 +190,8 @@ class AttentionGrad : public Kernel {
       });
     }
   }
+
+  int64_t units() const { return shape_.batch * shape_.heads; }
 
   int threads_;
   AttentionShape shape_;

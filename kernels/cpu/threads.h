@@ -61,14 +61,18 @@ void parallel_elements(int threads, int64_t count, int64_t grain, const Body& bo
   });
 }
 
+// Threads that parallel_units gives work: scratch per thread is scratch for so many.
+inline int64_t team_of(int threads, int64_t units) {
+  return std::min<int64_t>(threads, units);
+}
+
 // Calls body(unit, thread) for every unit in [0, count); whoever is free takes the next.  For units
 // of uneven cost that share no result.
 template <typename Body>
 void parallel_units(int threads, int64_t count, const Body& body) {
   // Not a dynamic OpenMP loop: those may allocate.
   std::atomic<int64_t> next{0};
-  const int64_t team = std::min<int64_t>(threads, count);
-  parallel_for(threads, team, 1, [&](int64_t, int64_t, int thread) {
+  parallel_for(threads, team_of(threads, count), 1, [&](int64_t, int64_t, int thread) {
     for (int64_t unit = next++; unit < count; unit = next++) body(unit, thread);
   });
 }
