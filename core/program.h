@@ -3,6 +3,8 @@
 
 #include <cstdio>
 #include <exception>
+#include <iostream>
+#include <new>
 #include <string>
 #include <string_view>
 
@@ -10,13 +12,16 @@
 
 namespace olm2 {
 
-// Runs `body`; a failure becomes one message on stderr and exit status 1.
+// Runs `body` and writes out what it printed; a failure becomes one message on stderr and exit
+// status 1.
 template <typename Body>
 int run_program(std::string_view name, const Body& body) {
   std::string message;
   try {
     body();
-    return 0;
+    std::cout.flush();
+    if (std::cout && std::fflush(stdout) == 0) return 0;
+    message = "standard output could not be written; is the disk full?";
   } catch (const Error& error) {
     message = error.what();
   } catch (const std::bad_alloc&) {

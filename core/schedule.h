@@ -74,8 +74,9 @@ struct Buffer {
   Tier tier = Tier::device;
   int64_t offset = 0;  // Bytes from the start of the arena.
   int64_t bytes = 0;   // Padded.
-  // Instructions [first, last], in list order, between which it is in use: for drawing, placing
-  // and poisoning.  -1: before the step began; instructions.size(): after its end.
+  // Instructions [first, last], in list order, between which it is in use: for drawing and
+  // placing; `check` does not rely on it.  -1: before the step began; instructions.size(): after
+  // its end.
   int32_t first = 0;
   int32_t last = 0;
 };

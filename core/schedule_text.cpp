@@ -1,12 +1,17 @@
 // Plans and schedules as text, one step, buffer or instruction per line:
 //
-//   plan                                        schedule
-//   compute h.0.fc                              arena device 4096 host 512 disk 0
-//   copy h.0.fc [0,512) device host             buffer 0 device offset 256 bytes 512 used 0 3 :
-//   h.0.fc drop h.0.fc [0,512) device                  start x=1[0,64)
-//                                               0 compute run h.0.fc reads x=1[0,64) writes
-//                                               h.0.fc=0[0,512) 1 device-to-host copy reads
-//                                               h.0.fc=0[0,512) writes ... waits 0 end loss=7[0,4)
+// clang-format off
+//   compute h.0.fc                                 a plan
+//   copy h.0.fc [0,512) device host
+//   drop h.0.fc [0,512) device
+//
+//   arena device 4096 host 512 disk 0              a schedule
+//   buffer 0 device offset 256 bytes 512 used 0 3 : h.0.fc
+//   start x=1[0,64)
+//   0 compute run h.0.fc reads x=1[0,64) writes h.0.fc=0[0,512)
+//   1 device-to-host copy reads h.0.fc=0[0,512) writes ... waits 0
+//   end loss=7[0,4)
+// clang-format on
 //
 // An operand is value=pieces, a piece buffer[begin,end); pieces are joined by '+'.  Characters that
 // would end a name (blanks, line ends, backslashes) are written as \xHH.  Parsing allocates no more

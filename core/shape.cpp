@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kDTypeNames = {"f32", "f64", "bf16", "i32"};
 constexpr std::array<int64_t, 4> kDTypeBytes = {4, 8, 2, 4};
-constexpr int64_t kMaxElements = int64_t{1} << 62;
+constexpr int64_t kMaxElements = int64_t{1} << 56;
 
 }  // namespace
 
@@ -33,7 +33,7 @@ int64_t element_count(const Shape& shape) {
   for (const int64_t axis : shape) {
     if (axis < 0) throw Error("shape " + to_string(shape) + ": an axis is negative");
     if (axis > 0 && count > kMaxElements / axis) {
-      throw Error("shape " + to_string(shape) + ": more than 2^62 elements");
+      throw Error("shape " + to_string(shape) + ": more than 2^56 elements");
     }
     count *= axis;
   }

@@ -19,7 +19,8 @@ DType parse_dtype(std::string_view name);
 // Sizes of the axes, outermost first; an empty Shape is a scalar of one element.
 using Shape = std::vector<int64_t>;
 
-// Throws Error for a negative axis or a count beyond 2^62.
+// Throws Error for a negative axis or a count beyond 2^56, so that sums of bytes
+// fit into 64 bits, too.
 int64_t element_count(const Shape& shape);
 std::string to_string(const Shape& shape);  // "(8,1024,768)"
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/error.h"
+#include "core/program.h"
 #include "core/version.h"
 #include "data/digest.h"
 #include "data/prepare.h"
@@ -161,26 +162,16 @@ int run(int argc, char** argv) {
   CLI::App* inspect_command = app.add_subcommand("inspect", "Shows headers and first tokens");
   inspect_command->add_option("FILE", files, "Token files")->required();
 
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
-  if (*prepare_command) run_prepare(options);
-  for (const auto& file : files) inspect(file);
-  return 0;
+  CLI11_PARSE_OR_EXIT_2(app, argc, argv);
+  return run_program("olm2-data", [&] {
+    if (*prepare_command) run_prepare(options);
+    for (const auto& file : files) inspect(file);
+  });
 }
 
 }  // namespace
 }  // namespace olm2
 
 int main(int argc, char** argv) {
-  try {
-    const int status = olm2::run(argc, argv);
-    std::cout.flush();
-    return status == 0 && (!std::cout || std::fflush(stdout) != 0) ? 1 : status;
-  } catch (const std::exception& error) {
-    std::cerr << "olm2-data: " << error.what() << "\n";
-    return 1;
-  }
+  return olm2::run(argc, argv);
 }

@@ -25,7 +25,7 @@ constexpr std::array<Preset, 4> kPresets = {{{"gpt2-124m", 12, 12, 768},
 constexpr std::array<Model, 2> kModels = {{
     {"gpt2", "GPT-2: decoder-only transformer with learned positions (Radford et al. 2019)",
      build_gpt2, validate_gpt2},
-    {"mlp", "Bytes -> embedding -> two hidden layers: the smallest thing that trains", build_mlp,
+    {"mlp", "embedding -> hidden layers -> logits: the smallest thing that trains", build_mlp,
      validate_mlp},
 }};
 

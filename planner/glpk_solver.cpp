@@ -334,13 +334,22 @@ void solve_loaded(Search& search) {
     search.x = search.rounded;
     return;
   }
-  if (solve_relaxation(search) == Relaxation::solved) branch(search);
+  if (solve_relaxation(search) == Relaxation::solved) {
+    branch(search);
+  } else if (!search.rounded.empty()) {  // Time is up.
+    search.solution.verdict = Solution::Verdict::feasible;
+    search.x = search.rounded;
+  }
 }
 
 void solve(void* data) {
   auto& search = *static_cast<Search*>(data);
   load(search);
-  solve_loaded(search);
+  try {
+    solve_loaded(search);
+  } catch (...) {  // GLPK's objects and hooks must not be left behind.
+    search.thrown = std::current_exception();
+  }
   glp_delete_prob(search.problem);
 }
 

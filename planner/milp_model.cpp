@@ -91,7 +91,7 @@ class Builder {
     return problem_.seconds[at(model_.slots[at(slot)].node.index)] * kMilliseconds;
   }
 
-  // The largest activation is one unit, so that factors are near 1.
+  // The largest activation is four units, so that factors are near 1.
   void choose_unit() {
     for (size_t v = 0; v < graph_.values().size(); ++v) {
       if (graph_.values()[v].role != Role::activation) continue;

@@ -95,8 +95,12 @@ Certificate parse_certificate(const Json& json) {
 Certificate overall(const std::vector<ProgramPlan>& programs) {
   Certificate result;
   BytesPerTier peak{};
+  Status weakest = Status::optimal;
+  double widest_gap = 0;
   for (const ProgramPlan& program : programs) {
     const Certificate& certificate = program.planned->certificate;
+    weakest = std::max(weakest, certificate.status);
+    widest_gap = std::max(widest_gap, certificate.gap);
     if (certificate.objective_s > result.objective_s || result.policy.empty()) {
       result = certificate;
     }
@@ -105,6 +109,8 @@ Certificate overall(const std::vector<ProgramPlan>& programs) {
     }
   }
   result.peak = peak;
+  result.status = weakest;
+  result.gap = widest_gap;
   return result;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,8 @@
 namespace olm2 {
 namespace {
 
-constexpr int kMaxTries = 8;  // Of a policy, with ever smaller budgets.
+constexpr double kSmallestShare = 0.25;  // Of the time limit, for the smallest plan in any case.
+constexpr int kMaxTries = 8;             // Of a policy, with ever smaller budgets.
 constexpr std::array<std::string_view, 2> kSpaces = {"auto", "single0"};
 
 class Stopwatch {
@@ -97,13 +99,14 @@ Found best_plan(const Problem& problem, const Policy& policy, const PlanOptions&
     return !is_close_enough(found, options) && watch.seconds() < options.time_limit_s;
   };
   // Whole tensors leave fewer gaps between addresses.
-  if (options.partial_swap && (found.loss_bytes > 0 || !found.realized) && wants_more()) {
+  if (policy.swaps && options.partial_swap && (found.loss_bytes > 0 || !found.realized) &&
+      wants_more()) {
     PlanOptions whole_tensors = options;
     whole_tensors.partial_swap = false;
     consider(plan_until_it_fits(problem, policy, whole_tensors, watch), found);
   }
   for (const std::string_view name : policy.contains) {
-    if (name == "chen") {  // Costs next to nothing.
+    if (name == "chen") {  // Needs no solver.
       consider(plan_until_it_fits(problem, find_policy(name), options, Stopwatch()), found);
     } else if (wants_more()) {
       consider(plan_until_it_fits(problem, find_policy(name), options, watch), found);
@@ -127,6 +130,11 @@ void count_work(const Problem& problem, const Plan& plan, Certificate& certifica
 void accept(const Problem& problem, Realized realized, Planned& planned) {
   Certificate& certificate = planned.certificate;
   certificate.objective_s = realized.seconds;
+  // A bound that a plan beats is none; within rounding it is met.
+  constexpr double kRounding = 1e-9;
+  if (realized.seconds < certificate.bound_s * (1 - kRounding)) {
+    certificate.bound_s = std::min(certificate.baseline_s, realized.seconds);
+  }
   certificate.bound_s = std::min(certificate.bound_s, realized.seconds);
   certificate.gap =
       realized.seconds > 0 ? (realized.seconds - certificate.bound_s) / realized.seconds : 0;
@@ -173,8 +181,12 @@ void refuse(const Problem& problem, const std::optional<SmallestPlan>& smallest,
 
 }  // namespace
 
-Planned plan_program(const Problem& problem, const PlanOptions& options) {
+Planned plan_program(const Problem& problem, const PlanOptions& asked) {
   const Stopwatch watch;
+  PlanOptions options = asked;
+  if (asked.progress) {  // Seconds of all solves together.
+    options.progress = [&](double, double gap) { asked.progress(watch.seconds(), gap); };
+  }
   const Policy& policy = find_policy(options.policy);
   check_space(options);
   Planned planned;
@@ -200,7 +212,11 @@ Planned plan_program(const Problem& problem, const PlanOptions& options) {
   std::optional<Realized>& best = found.realized;
   std::optional<SmallestPlan> smallest;
   if (!best) {
-    smallest = smallest_plan(problem, options);
+    PlanOptions rest = options;
+    rest.time_limit_s =
+        std::max(options.time_limit_s - watch.seconds(), kSmallestShare * options.time_limit_s);
+    rest.progress = nullptr;  // Its gap is one of bytes.
+    smallest = smallest_plan(problem, rest);
     const int64_t budget = problem.budget[index_of(Tier::device)];
     if (smallest && smallest->device_bytes <= budget) best = realize(problem, smallest->plan);
   }
@@ -211,9 +227,10 @@ Planned plan_program(const Problem& problem, const PlanOptions& options) {
   if (!best) {
     refuse(problem, smallest, certificate);
   } else {
-    certificate.bound_s = std::max(certificate.baseline_s, found.first.bound_s);
+    if (has_own) certificate.bound_s = std::max(certificate.baseline_s, found.first.bound_s);
     const bool is_proven =
-        found.first.status == Status::optimal && best->seconds <= certificate.bound_s * (1 + 1e-9);
+        found.first.status == Status::optimal &&
+        std::abs(best->seconds - certificate.bound_s) <= 1e-9 * certificate.bound_s;
     certificate.status = is_proven ? Status::optimal : Status::feasible;
     certificate.placement_loss_bytes = found.loss_bytes;
     accept(problem, std::move(*best), planned);

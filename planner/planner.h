@@ -18,7 +18,7 @@
 
 namespace olm2 {
 
-// optimal     the objective equals the bound up to the asked gap of 0 or 1e-9 relative.
+// optimal     the objective equals the bound to 1e-9 relative.
 // feasible    a plan was found; how far it may be from the optimum is the gap.
 // infeasible  a lower bound above the budget was proven: no plan of any kind fits.
 // unknown     no plan was found, and none was proven impossible (time, or a narrow space).
@@ -27,8 +27,10 @@ std::string_view to_string(Status status);
 
 struct PlanOptions {
   std::string policy = "olm2";
-  double gap = 0.005;          // Relative; the solver stops there.
-  double time_limit_s = 60;    // Wall clock, for all solves of one plan() together.
+  double gap = 0.005;  // Relative; the solver stops there.
+  // For all solves of one plan_program() together; where they find nothing, up to a quarter more
+  // for the smallest plan.
+  double time_limit_s = 60;
   std::string space = "auto";  // "auto" = "single0".
   bool partial_swap = true;    // Tensors may be swapped in part.
   // Called now and then with the seconds spent and the gap so far (negative: no plan yet).
@@ -89,6 +91,7 @@ struct Policy {
   PolicyResult (*plan)(const Problem& problem, const PlanOptions& options) = nullptr;
   // Plans among which the one of the smallest device arena is; other tiers within their budgets.
   std::vector<Plan> (*smallest)(const Problem& problem, const PlanOptions& options) = nullptr;
+  bool swaps = false;  // Has a choice between whole and partial swaps.
   // Policies whose every plan this one could have made: it is never slower than chen, and asks the
   // others where its own plan is further from its bound than the asked gap.
   std::span<const std::string_view> contains = {};

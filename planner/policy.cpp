@@ -49,12 +49,14 @@ constexpr std::array<Policy, 5> kPolicies = {{
      .summary = "move tensors, or parts of them, to the host and back, by linear programming",
      .source = "Rhu et al. 2016 (vDNN), arXiv:1602.08124; Huang et al. 2020 (SwapAdvisor)",
      .plan = plan_milp<false, true>,
-     .smallest = smallest_milp<false, true>},
+     .smallest = smallest_milp<false, true>,
+     .swaps = true},
     {.name = "olm2",
      .summary = "recompute some, move some, keep the rest: the fastest mix, with a bound",
      .source = "planner/README.md; Beaumont et al. 2021 (rotor, POFO) for the idea of the mix",
      .plan = plan_milp<true, true>,
      .smallest = smallest_milp<true, true>,
+     .swaps = true,
      .contains = kInOlm2},
 }};
 

@@ -32,6 +32,7 @@ namespace olm2 {
 struct CheckpointState {
   int64_t step = 0;           // Steps made.
   int64_t tokens = 0;         // Tokens trained on so far.
+  int64_t moments_began = 0;  // Steps made when the moments were zero: AdamW counts from there.
   int64_t data_position = 0;  // Where the loader goes on; its own unit.
   uint64_t seed = 0;
   int64_t sequence_length = 0;
@@ -60,6 +61,8 @@ struct FoundCheckpoint {
   std::optional<std::filesystem::path> path;  // Empty: none is complete.
   // Newer ones that are not complete: "step_000120: the marker 'complete' is missing".
   std::vector<std::string> skipped;
+  // One of the skipped was complete once: its files are not what its marker says.
+  bool is_damaged = false;
 };
 FoundCheckpoint find_checkpoint(const std::filesystem::path& run);
 

@@ -99,6 +99,7 @@ FoundCheckpoint find_checkpoint(const fs::path& run) {
       result.path = folder.path;
       break;
     }
+    result.is_damaged = result.is_damaged || fs::exists(folder.path / kMarkerFile);
     result.skipped.push_back(folder.path.filename().string() + ": " + reason);
   }
   return result;

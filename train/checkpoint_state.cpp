@@ -58,10 +58,15 @@ struct Differences {
 }  // namespace
 
 std::string to_state_text(const CheckpointState& state) {
-  const Json json = {{"version", kStateVersion},     {"step", state.step},
-                     {"tokens", state.tokens},       {"data_position", state.data_position},
-                     {"seed", state.seed},           {"sequence_length", state.sequence_length},
-                     {"tokenizer", state.tokenizer}, {"model", to_json(state.model)},
+  const Json json = {{"version", kStateVersion},
+                     {"step", state.step},
+                     {"tokens", state.tokens},
+                     {"data_position", state.data_position},
+                     {"moments_began", state.moments_began},
+                     {"seed", state.seed},
+                     {"sequence_length", state.sequence_length},
+                     {"tokenizer", state.tokenizer},
+                     {"model", to_json(state.model)},
                      {"hashes", state.hashes}};
   return json.dump(2) + "\n";
 }
@@ -80,6 +85,7 @@ CheckpointState load_state(const std::filesystem::path& checkpoint) {
     json.at("step").get_to(state.step);
     json.at("tokens").get_to(state.tokens);
     json.at("data_position").get_to(state.data_position);
+    json.at("moments_began").get_to(state.moments_began);
     json.at("seed").get_to(state.seed);
     json.at("sequence_length").get_to(state.sequence_length);
     json.at("tokenizer").get_to(state.tokenizer);

@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <chrono>
 #include <iostream>
+#include <map>
 #include <memory>
+#include <set>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -154,6 +156,24 @@ void bench_steps(const Request& request) {
   output.finish();
 }
 
+Json kernel_json(const Graph& graph, const Node& node, int count, const Request& request,
+                 Backend& backend) {
+  const KernelRunner runner(graph, node, backend);
+  std::vector<double> seconds;
+  for (int i = 0; i < request.warmup; ++i) runner.run();
+  for (int i = 0; i < request.steps; ++i) seconds.push_back(runner.timed_run());
+  const double middle = median(seconds);
+  const Cost cost =
+      node.op->cost(node.attrs, types_of(graph, node.inputs), types_of(graph, node.outputs));
+  return {{"op", node.op->name},
+          {"example", node.name},
+          {"count", count},
+          {"median_ms", 1e3 * middle},
+          {"gflop_per_s", cost.flops / middle / 1e9},
+          {"gbyte_per_s", cost.bytes / middle / 1e9},
+          {"workspace_bytes", runner.workspace_bytes()}};
+}
+
 // Every kernel of the configuration's programs, with its rate.
 void bench_ops(const Request& request) {
   const Config config = load_config(request.config_file, request.sets);
@@ -161,28 +181,18 @@ void bench_ops(const Request& request) {
   Output output(request.json);
   output.line(machine_json(backend));
   const RunPrograms run = programs_of(config, backend.alignment());
-  const Graph& graph = run.programs.back().graph;
-  std::map<std::string, int> count;
-  for (const Node& node : graph.nodes()) ++count[signature(graph, node)];
-  std::map<std::string, bool> done;
-  for (const Node& node : graph.nodes()) {
-    const std::string key = signature(graph, node);
-    if (done[key]) continue;
-    done[key] = true;
-    const KernelRunner runner(graph, node, backend);
-    std::vector<double> seconds;
-    for (int i = 0; i < request.warmup; ++i) runner.run();
-    for (int i = 0; i < request.steps; ++i) seconds.push_back(runner.timed_run());
-    const double middle = median(seconds);
-    const Cost cost =
-        node.op->cost(node.attrs, types_of(graph, node.inputs), types_of(graph, node.outputs));
-    output.line({{"op", node.op->name},
-                 {"example", node.name},
-                 {"per_step", count[key]},
-                 {"median_ms", 1e3 * middle},
-                 {"gflop_per_s", cost.flops / middle / 1e9},
-                 {"gbyte_per_s", cost.bytes / middle / 1e9},
-                 {"workspace_bytes", runner.workspace_bytes()}});
+  std::map<std::string, int> count;  // Over one run of every program.
+  for (const Program& program : run.programs) {
+    for (const Node& node : program.graph.nodes()) ++count[signature(program.graph, node)];
+  }
+  std::set<std::string> done;
+  for (const Program& program : run.programs) {
+    const Graph& graph = program.graph;
+    for (const Node& node : graph.nodes()) {
+      const std::string key = signature(graph, node);
+      if (done.insert(key).second)
+        output.line(kernel_json(graph, node, count[key], request, backend));
+    }
   }
   output.finish();
 }

@@ -12,7 +12,9 @@
 #include "core/version.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "train/files.h"
+#include "train/measure.h"
 #include "train/plan_stage.h"
+#include "train/run_folder.h"
 
 namespace olm2 {
 namespace {
@@ -125,7 +127,10 @@ void plan(const Request& request) {
   if (!request.budget.empty()) sets.push_back("memory.device_budget=\"" + request.budget + "\"");
   const Config config = load_config(request.config_file, sets);
   CpuBackend backend({.threads = static_cast<int>(config.train.threads)});
-  PlanStage stage(config, backend, {});
+  const std::filesystem::path profile_file =
+      profile_beside(request.out.empty() ? std::filesystem::path(config.output.dir) / "plan.json"
+                                         : std::filesystem::path(request.out));
+  PlanStage stage(config, backend, read_cached_profile(profile_file, backend.description()));
   if (request.minimum) return print_minimum(stage);
   if (request.compare) return compare(request, config, stage);
   stage.make_plan();
@@ -133,6 +138,10 @@ void plan(const Request& request) {
   if (request.out.empty()) return;
   stage.write_plan(request.out);
   std::cout << "plan written to " << request.out << "\n";
+  if (stage.profile().source != "measured") return;
+  write_file(profile_file, to_json(stage.profile()));
+  std::cout << "the times it was made for are in " << profile_file.string()
+            << "; olm2-train --plan reads them there\n";
 }
 
 }  // namespace
@@ -150,12 +159,20 @@ int main(int argc, char** argv) {
       ->allow_extra_args(false);
   app.add_option("--policy", request.policy, "The same as --set memory.policy=...");
   app.add_option("--budget", request.budget, "The same as --set memory.device_budget=...");
-  app.add_option("--out", request.out, "Write the plan here");
-  app.add_flag("--minimum", request.minimum, "Print the smallest budget, and what binds there");
-  app.add_flag("--compare", request.compare, "Print a table of policies and budgets");
-  app.add_option("--policies", request.policies, "For --compare")->capture_default_str();
-  app.add_option("--budgets", request.budgets, "For --compare")->capture_default_str();
-  app.add_option("--csv", request.csv, "Write the table of --compare here, too");
+  CLI::Option* out = app.add_option("--out", request.out, "Write the plan here");
+  CLI::Option* minimum =
+      app.add_flag("--minimum", request.minimum, "Print the smallest budget, and what binds there");
+  CLI::Option* compare =
+      app.add_flag("--compare", request.compare, "Print a table of policies and budgets");
+  minimum->excludes(out);
+  compare->excludes(out)->excludes(minimum);
+  app.add_option("--policies", request.policies, "For --compare")
+      ->capture_default_str()
+      ->needs(compare);
+  app.add_option("--budgets", request.budgets, "For --compare")
+      ->capture_default_str()
+      ->needs(compare);
+  app.add_option("--csv", request.csv, "Write the table of --compare here, too")->needs(compare);
   app.set_version_flag("--version", olm2::version_text());
   CLI11_PARSE_OR_EXIT_2(app, argc, argv);
   return olm2::run_program("olm2-plan", [&] { olm2::plan(request); });

@@ -26,8 +26,10 @@ int main(int argc, char** argv) {
   app.add_flag("--resume", request.resume, "Go on from the newest complete checkpoint");
   app.add_option("--steps", steps, "Make at most this many steps now; the run's length stays")
       ->check(CLI::PositiveNumber);
-  app.add_flag("--dry-run", request.dry_run, "Plan, print the plan's figures, and stop");
-  app.add_option("--trace", request.trace, "Write the last step's lanes (Chrome trace format)");
+  CLI::Option* dry_run =
+      app.add_flag("--dry-run", request.dry_run, "Plan, print the plan's figures, and stop");
+  app.add_option("--trace", request.trace, "Write the last step's lanes (Chrome trace format)")
+      ->excludes(dry_run);
   app.set_version_flag("--version", olm2::version_text());
   CLI11_PARSE_OR_EXIT_2(app, argc, argv);
 
@@ -36,6 +38,10 @@ int main(int argc, char** argv) {
     if (steps > 0) request.steps = steps;
     olm2::CpuBackend backend({.threads = static_cast<int>(request.config.train.threads)});
     const olm2::TrainSummary summary = olm2::train(request, backend);
-    if (!request.dry_run) std::cout << olm2::to_string(summary, request.config);
+    if (request.dry_run && !summary.plan_text.empty()) {
+      std::cout << summary.plan_text << "\n";
+      return;
+    }
+    std::cout << olm2::to_string(summary, request.config);
   });
 }

@@ -52,7 +52,6 @@ PlanStage::PlanStage(const Config& config, Backend& backend, Profile known)
   problems_ = problems_of(programs_, profile_, backend.alignment());
   budgets_ = resolve_budgets(config.memory.device_budget, config.memory.host_budget, problems_);
   for (Problem& problem : problems_) problem.budget = budgets_.bytes;
-  check_device_budget(config, machine_bytes());
 }
 
 PlanOptions PlanStage::options() const {

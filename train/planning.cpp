@@ -78,7 +78,7 @@ Profile profile_of(const Config& config, const RunPrograms& run, Backend& backen
   const std::string& wish = config.planner.profile;
   if (wish != "measure" && wish != "estimate") return read_profile(wish);
 
-  Profile profile = std::move(known);
+  Profile profile = wish == "estimate" ? Profile{} : std::move(known);
   profile.device = backend.description();
   if (wish == "estimate") {
     profile.source = "estimated";
@@ -150,7 +150,8 @@ RunPlan plan_run(const RunPrograms& run, std::vector<Problem> problems, const Bu
   for (Problem& problem : problems) problem.budget = budgets.bytes;
   for (size_t i = 0; i < problems.size(); ++i) {
     PlanOptions mine = options;
-    mine.time_limit_s = std::max(0.0, left_s);
+    // A fair share each, and what earlier programs left.
+    mine.time_limit_s = std::max(0.0, left_s) / static_cast<double>(problems.size() - i);
     planned.push_back(plan_program(problems[i], mine));
     const Certificate& certificate = planned.back().certificate;
     left_s -= certificate.solve_seconds;

@@ -22,15 +22,19 @@ void RunFolder::write_config(const Config& config) const {
   write_file(path_ / "config.toml", to_toml(config));
 }
 
-Profile RunFolder::cached_profile(const std::string& device) const {
-  const std::filesystem::path file = path_ / "profile.json";
+void RunFolder::cache_profile(const Profile& profile) const {
+  write_file(profile_beside(plan()), to_json(profile));
+}
+
+std::filesystem::path profile_beside(const std::filesystem::path& plan) {
+  std::filesystem::path file = plan;
+  return file.replace_extension(".profile.json");
+}
+
+Profile read_cached_profile(const std::filesystem::path& file, const std::string& device) {
   if (!std::filesystem::exists(file)) return {};
   Profile profile = parse_profile(read_file(file), file.string());
   return profile.device == device && profile.source == "measured" ? profile : Profile{};
-}
-
-void RunFolder::cache_profile(const Profile& profile) const {
-  write_file(path_ / "profile.json", to_json(profile));
 }
 
 }  // namespace olm2

@@ -25,12 +25,18 @@ class RunFolder {
 
   void write_config(const Config& config) const;
 
-  // The profile of an earlier start on the same device; empty if there is none that can be used.
-  Profile cached_profile(const std::string& device) const;
+  // Keeps the times the plan was made for beside it.
   void cache_profile(const Profile& profile) const;
 
  private:
   std::filesystem::path path_;
 };
+
+// The file that keeps the times a plan was made for: "x.profile.json" beside "x.json".
+std::filesystem::path profile_beside(const std::filesystem::path& plan);
+
+// The profile in `file` if it was measured on this device; empty if there is none.  Throws Error if
+// the file is no profile.
+Profile read_cached_profile(const std::filesystem::path& file, const std::string& device);
 
 }  // namespace olm2

@@ -41,7 +41,7 @@ double StepRunner::run_loss(size_t program, StepReport& total) {
   return view_as<float>(executor_.result(program, "loss"))[0];
 }
 
-StepResult StepRunner::run(int64_t step, const FillBatch& fill) {
+StepResult StepRunner::run(int64_t step, const FillBatch& fill, int64_t moments_began) {
   const int64_t micros = config_.train.grad_accumulation;
   StepResult result;
   result.rate = learning_rate(config_.optimizer.rate, step, config_.train.steps);
@@ -51,7 +51,7 @@ StepResult StepRunner::run(int64_t step, const FillBatch& fill) {
          view_as<int32_t>(executor_.input(program, "targets")));
     write_random_key(program, step, micro);
     if (micro + 1 == micros) {
-      const auto t = static_cast<double>(step + 1);
+      const auto t = static_cast<double>(step - moments_began + 1);
       const std::array<float, 3> rates = {
           static_cast<float>(result.rate),
           static_cast<float>(1 - std::pow(config_.optimizer.beta1, t)),

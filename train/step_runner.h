@@ -32,7 +32,8 @@ class StepRunner {
 
   // Runs step `step` (from 0).  Parameters, moments and random numbers afterwards depend on nothing
   // but the state before, the batches, `step` and the seed.
-  StepResult run(int64_t step, const FillBatch& fill);
+  // Moments that were zero before step `moments_began` are corrected for what they have seen since.
+  StepResult run(int64_t step, const FillBatch& fill, int64_t moments_began = 0);
 
   // Mean loss of the evaluation program over micro batches 0 .. batches - 1 of `fill`.
   double evaluate(int64_t batches, const FillBatch& fill);

@@ -23,6 +23,7 @@ struct TrainRequest {
 
 // What a run did, for the closing lines.
 struct TrainSummary {
+  std::string plan_text;   // Sizes, budgets and certificates, for people.
   int64_t first_step = 0;  // Steps made before this call.
   int64_t last_step = 0;   // Steps made after it.
   double loss = 0;         // Of the last step.

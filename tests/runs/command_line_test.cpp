@@ -105,7 +105,7 @@ TEST(DryRun, PlansWithoutDataAndTrainsNothing) {
   std::filesystem::remove(toy / "toy_train_000000.bin");
   const Ended ended = toy.run({"--dry-run"});
   EXPECT_EQ(ended.status, 0) << ended.err;
-  EXPECT_THAT(ended.err, HasSubstr("plan for"));
+  EXPECT_THAT(ended.out, HasSubstr("plan for"));
   EXPECT_TRUE(std::filesystem::exists(toy.folder() / "plan.json"));
   EXPECT_THAT(toy.metrics(), IsEmpty());
   EXPECT_FALSE(std::filesystem::exists(toy.folder() / "checkpoints"));

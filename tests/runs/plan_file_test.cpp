@@ -56,6 +56,18 @@ TEST(PlanFile, OfTheSameConfigurationIsRunAsItStands) {
   EXPECT_EQ(toy.column("loss"), usual.column("loss"));
 }
 
+// Symptom: with measured times, a plan of olm2-plan was never the one olm2-train would accept.
+TEST(PlanFile, OfOlm2PlanIsRunByOlm2TrainWithTheTimesItWasMadeFor) {
+  const ToyRun toy({"planner.profile=measure", "memory.policy=recompute",
+                    "memory.device_budget=80%", "train.steps=2"});
+  const std::string plan = (toy / "plans.json").string();
+  const Ended planned = Started("olm2-plan", toy.command_line({"--out", plan}), toy / "").wait();
+  ASSERT_EQ(planned.status, 0) << planned.err;
+  const Ended ended = toy.run({"--plan", plan});
+  EXPECT_EQ(ended.status, 0) << ended.err;
+  EXPECT_THAT(toy.metrics(), SizeIs(2));
+}
+
 void expect_refused(const ToyRun& toy, const std::filesystem::path& plan,
                     const std::string& reason) {
   const Ended ended = toy.run({"--plan", plan.string()});

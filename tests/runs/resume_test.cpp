@@ -125,6 +125,30 @@ TEST(Resume, OfWeightsOnlyAsksForAFreshOptimizer) {
   EXPECT_EQ(toy.resume({"train.fresh_optimizer=true"}).last_step, 4);
 }
 
+// Symptom: with every checkpoint damaged, the run began anew and its log and checkpoints were lost.
+TEST(Resume, OfDamagedCheckpointsIsRefusedAndLosesNothing) {
+  const ToyRun toy({"train.steps=3"});
+  TrainRequest request;
+  request.steps = 2;
+  toy.train({}, request);
+  const std::filesystem::path model = toy.checkpoint(2) / "model.safetensors";
+  std::filesystem::resize_file(model, std::filesystem::file_size(model) - 1);
+  EXPECT_THAT(resume_refusal(toy, {}), HasSubstr("no checkpoint in"));
+  EXPECT_THAT(toy.metrics(), SizeIs(2));
+  EXPECT_TRUE(std::filesystem::exists(model));
+}
+
+TEST(Resume, WithOtherDataSaysSo) {
+  const ToyRun toy({"train.steps=3"});
+  TrainRequest request;
+  request.steps = 2;
+  toy.train({}, request);
+  testing::internal::CaptureStderr();
+  toy.resume({"data.shuffle=false"});
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("training data are not those the run was started with"));
+}
+
 TEST(Resume, OfNothingIsRefusedAndMakesNoFolder) {
   const ToyRun toy;
   EXPECT_THAT(resume_refusal(toy, {}), HasSubstr("holds no run"));

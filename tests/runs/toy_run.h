@@ -67,6 +67,8 @@ class ToyRun {
   std::string refusal(const Sets& sets = {}) const;
   std::string refusal(const Sets& sets, const TrainRequest& request) const;
 
+  // What a program is given: the configuration file, the overrides, then `options`.
+  std::vector<std::string> command_line(const std::vector<std::string>& options) const;
   // By olm2-train; `options` as on the command line after the configuration file.
   Started start(const std::vector<std::string>& options = {}) const;
   Ended run(const std::vector<std::string>& options = {}) const { return start(options).wait(); }
@@ -82,8 +84,6 @@ class ToyRun {
 
  private:
   void write_slow_link() const;
-  std::vector<std::string> command_line(const std::vector<std::string>& options) const;
-
   ScratchFolder scratch_;
   Sets sets_;
 };
