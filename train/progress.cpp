@@ -36,6 +36,10 @@ std::string rate_text(double per_s) {
 
 }  // namespace
 
+void say(const std::string& text) {
+  std::fprintf(stderr, "%s\n", text.c_str());
+}
+
 int terminal_columns(std::FILE* stream) {
   const int descriptor = fileno(stream);
   if (isatty(descriptor) == 0) return 0;

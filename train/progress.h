@@ -17,6 +17,9 @@ struct ProgressOptions {
   int columns = 0;
 };
 
+// A message to the user: one line on stderr.
+void say(const std::string& text);
+
 // Columns of the terminal that `stream` is, or 0.
 int terminal_columns(std::FILE* stream);
 

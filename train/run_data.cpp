@@ -1,19 +1,15 @@
 #include "train/run_data.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "core/error.h"
 #include "data/digest.h"
 #include "data/file_list.h"
 #include "data/tokenizer.h"
+#include "train/progress.h"
 
 namespace olm2 {
 namespace {
-
-void say(const std::string& text) {
-  std::fprintf(stderr, "%s\n", text.c_str());
-}
 
 Loader open_loader(const Config& config, const std::vector<std::string>& globs, bool shuffle) {
   const LoaderOptions options{.batch_size = config.train.batch_size,

@@ -1,17 +1,13 @@
 #include "train/run_start.h"
 
-#include <cstdio>
 #include <optional>
 
 #include "core/error.h"
+#include "train/progress.h"
 #include "train/run_folder.h"
 
 namespace olm2 {
 namespace {
-
-void say(const std::string& text) {
-  std::fprintf(stderr, "%s\n", text.c_str());
-}
 
 // Throws Error unless the sequences served so far are what `config` would have served.
 void check_position(const std::filesystem::path& checkpoint, const CheckpointState& found,

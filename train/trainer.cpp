@@ -26,10 +26,6 @@
 namespace olm2 {
 namespace {
 
-void say(const std::string& text) {
-  std::fprintf(stderr, "%s\n", text.c_str());
-}
-
 class Run {
  public:
   Run(const TrainRequest& request, const Start& start, const RunFolder& folder,
