@@ -10,7 +10,15 @@ namespace olm2 {
 namespace {
 
 enum class Fit : uint8_t { first, best };
-using Order = std::vector<size_t>;  // Groups, in the order of placing.
+using Order = std::vector<size_t>;  // Groups that have a choice, in the order of placing.
+
+Order any_order(std::span<const BoxGroup> groups) {
+  Order order;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    if (!groups[g].fixed_at) order.push_back(g);
+  }
+  return order;
+}
 
 // Offsets x of a group with begin < x < end collide with something placed.
 struct Forbidden {
@@ -38,7 +46,11 @@ class RandomNumbers {
 class Layout {
  public:
   Layout(std::span<const BoxGroup> groups, int64_t base)
-      : groups_(groups), base_(base), packing_{std::vector<int64_t>(groups.size(), base), base} {}
+      : groups_(groups), base_(base), packing_{std::vector<int64_t>(groups.size(), base), base} {
+    for (size_t g = 0; g < groups.size(); ++g) {
+      if (groups[g].fixed_at) put(g, *groups[g].fixed_at);
+    }
+  }
 
   // Where the group must not begin, by ascending `begin`.
   const std::vector<Forbidden>& forbidden(const BoxGroup& group) {
@@ -186,8 +198,7 @@ std::vector<Order> good_orders(std::span<const BoxGroup> groups) {
       }};
   std::vector<Order> orders;
   for (const Before& before : rules) {
-    Order order(groups.size());
-    std::iota(order.begin(), order.end(), size_t{0});
+    Order order = any_order(groups);
     std::ranges::stable_sort(order, [&](size_t a, size_t b) { return before(sizes[a], sizes[b]); });
     orders.push_back(std::move(order));
   }
@@ -222,8 +233,8 @@ void improve(std::span<const BoxGroup> groups, int64_t base, int64_t goal, Attem
       const size_t g = next.order[p];
       if (top_of(groups[g], current.packing.offset[g]) == current.packing.top) at_top.push_back(p);
     }
-    const size_t from = random.below(4) == 0 ? random.below(next.order.size())
-                                             : at_top[random.below(at_top.size())];
+    const bool any = at_top.empty() || random.below(4) == 0;
+    const size_t from = any ? random.below(next.order.size()) : at_top[random.below(at_top.size())];
     const size_t to = random.below(from + 1);
     if (random.below(4) == 0) {
       std::swap(next.order[from], next.order[random.below(next.order.size())]);
@@ -248,8 +259,22 @@ int64_t max_live(std::span<const BoxGroup> groups) {
   return *std::ranges::max_element(live);
 }
 
+int64_t least_top(std::span<const BoxGroup> groups, int64_t base) {
+  std::vector<BoxGroup> above(groups.begin(), groups.end());
+  int64_t highest = base;
+  for (BoxGroup& group : above) {
+    if (!group.fixed_at) continue;
+    highest = std::max(highest, top_of(group, *group.fixed_at));
+    for (Box& box : group.boxes) {
+      const int64_t begin = *group.fixed_at + box.offset;
+      box.bytes = std::max<int64_t>(0, begin + box.bytes - std::max(begin, base));
+    }
+  }
+  return std::max(highest, base + max_live(above));
+}
+
 Packing pack(std::span<const BoxGroup> groups, int64_t base) {
-  const int64_t goal = base + max_live(groups);
+  const int64_t goal = least_top(groups, base);
   Attempt best;
   best.packing.top = std::numeric_limits<int64_t>::max();
   for (const Order& order : good_orders(groups)) {
@@ -266,8 +291,7 @@ Packing pack(std::span<const BoxGroup> groups, int64_t base) {
 Packing pack_at_random(std::span<const BoxGroup> groups, int64_t base, int64_t alignment,
                        uint64_t seed) {
   RandomNumbers random(seed);
-  Order order(groups.size());
-  std::iota(order.begin(), order.end(), size_t{0});
+  Order order = any_order(groups);
   for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
   Layout layout(groups, base);
   const int64_t spread = std::max(max_live(groups), alignment);

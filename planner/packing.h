@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -24,6 +25,8 @@ struct Box {
 // Boxes whose offsets to each other are fixed.
 struct BoxGroup {
   std::vector<Box> boxes;
+  // Where the group must lie, if it has no choice; may be below the base.
+  std::optional<int64_t> fixed_at = {};
 };
 
 struct Packing {
@@ -31,10 +34,15 @@ struct Packing {
   int64_t top = 0;              // End of the highest box; at least the base.
 };
 
-// Bytes in use at the busiest moment: no packing is lower than base + max_live.
+// Bytes in use at the busiest moment.
 int64_t max_live(std::span<const BoxGroup> groups);
 
-// All offsets are at least `base`; if it and the boxes are multiples of an alignment, they are too.
+// No packing is lower: the base and what is in use above it at the busiest moment, or the end of
+// the highest box that has no choice.
+int64_t least_top(std::span<const BoxGroup> groups, int64_t base);
+
+// Offsets of groups that have a choice are at least `base`; if it and the boxes are multiples of an
+// alignment, they are too.  Fixed groups must not overlap each other.
 Packing pack(std::span<const BoxGroup> groups, int64_t base);
 
 // Any legal packing, a different one for each seed, at multiples of `alignment`.

@@ -20,7 +20,7 @@ bool meet(const Box& a, int64_t base_a, const Box& b, int64_t base_b) {
 
 void expect_legal(const std::vector<BoxGroup>& groups, const Packing& packing, int64_t base) {
   for (size_t a = 0; a < groups.size(); ++a) {
-    EXPECT_GE(packing.offset[a], base);
+    EXPECT_GE(packing.offset[a], groups[a].fixed_at.value_or(base));
     for (const Box& box : groups[a].boxes) {
       EXPECT_LE(packing.offset[a] + box.offset + box.bytes, packing.top);
       for (size_t b = 0; b < a; ++b) {
@@ -32,8 +32,9 @@ void expect_legal(const std::vector<BoxGroup>& groups, const Packing& packing, i
   }
 }
 
-BoxGroup single(int64_t bytes, int32_t first, int32_t last) {
-  return {{{.offset = 0, .bytes = bytes, .first = first, .last = last}}};
+BoxGroup single(int64_t bytes, int32_t first, int32_t last, std::optional<int64_t> fixed_at = {}) {
+  return {.boxes = {{.offset = 0, .bytes = bytes, .first = first, .last = last}},
+          .fixed_at = fixed_at};
 }
 
 // First fit in the order in which the boxes begin, as an allocator at run time would do it.
@@ -114,6 +115,21 @@ TEST(Packing, KeepsGroupsRigidAboveTheBase) {
     EXPECT_NE(other.offset, packing.offset);
     EXPECT_NE(other.offset, pack_at_random(groups, 192, 64, 6).offset);
     EXPECT_EQ(pack(groups, 192).offset, packing.offset) << "the same every time";
+  }
+}
+
+TEST(Packing, WorksAroundWhatHasNoChoice) {
+  const std::vector<BoxGroup> groups = {single(20, 0, 9, 30), single(30, 0, 4), single(30, 5, 9),
+                                        single(10, 2, 7), single(7, 0, 9, 3)};
+  EXPECT_EQ(least_top(groups, 0), 67);
+  EXPECT_EQ(least_top(groups, 10), 70);
+  for (const int64_t base : {0, 10}) {
+    const Packing packing = pack(groups, base);
+    expect_legal(groups, packing, base);
+    EXPECT_EQ(packing.offset[0], 30);
+    EXPECT_EQ(packing.offset[4], 3);
+    EXPECT_EQ(packing.top, 80);
+    expect_legal(groups, pack_at_random(groups, base, 1, 3), base);
   }
 }
 
