@@ -1,0 +1,100 @@
+#include "train/plan_compare.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <sstream>
+
+namespace olm2 {
+namespace {
+
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> parts;
+  std::istringstream stream(list);
+  for (std::string part; std::getline(stream, part, ',');) {
+    if (!part.empty()) parts.push_back(part);
+  }
+  return parts;
+}
+
+ComparedPlan plan_one(const Config& config, const PlanStage& stage, const std::string& policy,
+                      const std::string& budget) {
+  PlanOptions options = stage.options();
+  options.policy = policy;
+  std::vector<Problem> problems = stage.problems();
+  const Budgets budgets =
+      resolve_budgets(parse_byte_size(budget), config.memory.host_budget, problems);
+  ComparedPlan row{.policy = policy,
+                   .budget = budget,
+                   .budget_bytes = budgets.bytes[index_of(Tier::device)],
+                   .fits = true};
+  std::vector<Planned> planned;
+  for (Problem& problem : problems) {
+    problem.budget = budgets.bytes;
+    planned.push_back(plan_program(problem, options));
+    const Certificate& certificate = planned.back().certificate;
+    row.fits = row.fits && planned.back().schedule.has_value();
+    row.status = std::max(row.status, certificate.status);
+    row.gap = std::max(row.gap, certificate.gap);
+    row.solve_seconds += certificate.solve_seconds;
+  }
+  if (!row.fits) return row;
+  const RunPlan plan = collect_plans(stage.programs(), problems, budgets, std::move(planned));
+  const StepTime time = step_time(plan, config.train.grad_accumulation);
+  row.seconds = time.planned_s;
+  row.overhead = time.planned_s / time.keep_all_s - 1;
+  row.peak = plan.peak;
+  return row;
+}
+
+void print(const ComparedPlan& row) {
+  const std::string status(to_string(row.status));
+  if (row.fits) {
+    std::printf("%-10s %-10s %-10s %10.2f %8.2f %16lld %14lld %8.2f\n", row.policy.c_str(),
+                row.budget.c_str(), status.c_str(), 100 * row.overhead, 100 * row.gap,
+                static_cast<long long>(row.peak[index_of(Tier::device)]),
+                static_cast<long long>(row.peak[index_of(Tier::host)]), row.solve_seconds);
+  } else {
+    std::printf("%-10s %-10s %-10s %10s %8s %16s %14s %8.2f\n", row.policy.c_str(),
+                row.budget.c_str(), status.c_str(), "-", "-", "-", "-", row.solve_seconds);
+  }
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+std::vector<ComparedPlan> compare(const PlanRequest& request, const Config& config,
+                                  const PlanStage& stage) {
+  std::printf("%-10s %-10s %-10s %10s %8s %16s %14s %8s\n", "policy", "budget", "status",
+              "overhead %", "gap %", "device peak", "host peak", "solve s");
+  std::vector<ComparedPlan> table;
+  for (const std::string& policy : split(request.policies)) {
+    for (const std::string& budget : split(request.budgets)) {
+      table.push_back(plan_one(config, stage, policy, budget));
+      print(table.back());
+    }
+  }
+  std::printf("state=\"resident\": parameters, gradients and moments stay on the device.\n");
+  return table;
+}
+
+std::string compared_csv(const std::vector<ComparedPlan>& table) {
+  std::string csv =
+      "policy,budget,status,overhead_percent,gap_percent,device_peak,host_peak,solve_s\n";
+  for (const ComparedPlan& row : table) {
+    csv += row.policy + "," + row.budget + "," + std::string(to_string(row.status)) + ",";
+    std::array<char, 128> figures{};
+    if (row.fits) {
+      std::snprintf(figures.data(), figures.size(), "%.4f,%.4f,%lld,%lld,%.3f\n",
+                    100 * row.overhead, 100 * row.gap,
+                    static_cast<long long>(row.peak[index_of(Tier::device)]),
+                    static_cast<long long>(row.peak[index_of(Tier::host)]), row.solve_seconds);
+    } else {
+      std::snprintf(figures.data(), figures.size(), ",,,,%.3f\n", row.solve_seconds);
+    }
+    csv += figures.data();
+  }
+  return csv;
+}
+
+}  // namespace olm2
