@@ -77,22 +77,21 @@ class ReverseSweep {
     const bool flows = std::ranges::any_of(output_grads, &ValueId::valid);
     if (!flows || std::ranges::count(wanted, true) == 0) return;
     if (node.op->grad == nullptr) {
+      const bool as_loss = node.op->grad_with_loss != nullptr;
       throw Error("differentiate: op " + std::string(node.op->name) + " of " + node.name +
-                  " has no gradient");
+                  " has no gradient" + (as_loss ? " where its output is not the loss itself" : ""));
     }
-    // A second contribution to an input that is read twice is added separately, in store().
-    std::vector<ValueId> accumulators;
-    for (size_t k = 0; k < node.inputs.size(); ++k) {
-      const bool fused = wanted[k] && !is_repeated(node, k);
-      accumulators.push_back(fused ? gradient(node.inputs[k]) : ValueId{});
-    }
-    graph_.force_scope(node.scope);
-    const GradRequest request{graph_, node, output_grads, accumulators, wanted};
-    const std::vector<ValueId> grads = node.op->grad(request);
-    ensure(grads.size() == node.inputs.size(), "a gradient rule returned the wrong count");
-    for (size_t k = 0; k < grads.size(); ++k) {
-      if (wanted[k] && grads[k].valid()) store(request, k, grads[k]);
-    }
+    contribute(node, output_grads, wanted,
+               [&](const GradRequest& request) { return node.op->grad(request); });
+  }
+
+  // The same for the node of the loss, where its op makes the gradients along with it.
+  void replace_loss(const Node& node, double seed) {
+    const std::vector<bool> wanted = wanted_inputs(node);
+    if (std::ranges::count(wanted, true) == 0) return;
+    const std::vector<ValueId> output_grads(node.outputs.size());
+    contribute(node, output_grads, wanted,
+               [&](const GradRequest& request) { return node.op->grad_with_loss(request, seed); });
   }
 
  private:
@@ -104,6 +103,24 @@ class ReverseSweep {
       wanted.push_back(reached_[slot(input)] && graph_.type(input).dtype != DType::i32);
     }
     return wanted;
+  }
+
+  template <typename Rule>
+  void contribute(const Node& node, std::span<const ValueId> output_grads,
+                  const std::vector<bool>& wanted, const Rule& rule) {
+    // A second contribution to an input that is read twice is added separately, in store().
+    std::vector<ValueId> accumulators;
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      const bool fused = wanted[k] && !is_repeated(node, k);
+      accumulators.push_back(fused ? gradient(node.inputs[k]) : ValueId{});
+    }
+    graph_.force_scope(node.scope);
+    const GradRequest request{graph_, node, output_grads, accumulators, wanted};
+    const std::vector<ValueId> grads = rule(request);
+    ensure(grads.size() == node.inputs.size(), "a gradient rule returned the wrong count");
+    for (size_t k = 0; k < grads.size(); ++k) {
+      if (wanted[k] && grads[k].valid()) store(request, k, grads[k]);
+    }
   }
 
   void store(const GradRequest& request, size_t input, ValueId sum) {
@@ -135,9 +152,18 @@ std::vector<ValueId> differentiate(Graph& graph, ValueId loss, std::span<const G
   for (const GradTarget& target : targets) before.push_back(sweep.gradient(target.value));
 
   const BackwardSection section(graph);
-  sweep.seed(loss, seed);
+  const NodeId producer = graph.value(loss).producer;
+  const bool at_once = producer.valid() && graph.node(producer).op->grad_with_loss != nullptr;
+  if (at_once) {
+    const Node node = graph.node(producer);  // A copy: the graph grows.
+    sweep.replace_loss(node, seed);
+  } else {
+    sweep.seed(loss, seed);
+  }
   for (size_t i = forward_nodes; i-- > 0;) {
-    const Node node = graph.node({static_cast<int32_t>(i)});  // A copy: the graph grows.
+    const NodeId id{static_cast<int32_t>(i)};
+    if (at_once && id == producer) continue;
+    const Node node = graph.node(id);
     sweep.visit(node);
   }
 

@@ -76,32 +76,56 @@ NodeId Graph::add(std::string_view op, std::string_view name, std::vector<ValueI
             .attrs = std::move(attrs),
             .phase = phase_,
             .scope = forced_scope_ != -2 ? forced_scope_ : scope_};
+  std::vector<ValueType> types = infer_outputs(node);
+  const NodeId id{static_cast<int32_t>(nodes_.size())};
+  append_outputs(id, node, std::move(types));
+  node_by_name_.emplace(node.name, id);
+  nodes_.push_back(std::move(node));
+  return id;
+}
+
+std::vector<ValueType> Graph::infer_outputs(const Node& node) const {
   for (const ValueId input : node.inputs) {
     ensure(input.valid() && static_cast<size_t>(input.index) < values_.size(),
            node.name + " reads a value that does not exist");
   }
-  std::vector<ValueType> out_types;
   try {
-    out_types = node.op->infer(node.attrs, types_of(*this, node.inputs));
+    return node.op->infer(node.attrs, types_of(*this, node.inputs));
   } catch (const Error& error) {
     throw Error(node.name + ": " + error.what());
   }
-  const NodeId id{static_cast<int32_t>(nodes_.size())};
-  for (size_t i = 0; i < out_types.size(); ++i) {
+}
+
+void Graph::append_outputs(NodeId id, Node& node, std::vector<ValueType> types) {
+  for (size_t i = node.outputs.size(); i < types.size(); ++i) {
     std::string value_name = i == 0 ? node.name : node.name + "." + std::to_string(i);
     if (i > 0) value_name = unique_name(std::move(value_name));
     const ValueId output = value_id(values_.size());
     value_by_name_.emplace(value_name, output);
     values_.push_back({.name = std::move(value_name),
-                       .type = std::move(out_types[i]),
+                       .type = std::move(types[i]),
                        .role = Role::activation,
                        .producer = id,
                        .home = {}});
     node.outputs.push_back(output);
   }
-  node_by_name_.emplace(node.name, id);
-  nodes_.push_back(std::move(node));
-  return id;
+}
+
+void Graph::replace(NodeId id, std::string_view op, std::vector<ValueId> inputs, Attrs attrs) {
+  Node node = this->node(id);
+  node.op = &find_op(op);
+  node.inputs = std::move(inputs);
+  node.attrs = std::move(attrs);
+  std::vector<ValueType> types = infer_outputs(node);
+  for (const ValueId input : node.inputs) {
+    ensure(value(input).producer < id, node.name + " would read a value made after it");
+  }
+  ensure(types.size() >= node.outputs.size(), node.name + " would make less than before");
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    ensure(types[i] == type(node.outputs[i]), node.name + " would make other values than before");
+  }
+  append_outputs(id, node, std::move(types));
+  nodes_.at(static_cast<size_t>(id.index)) = std::move(node);
 }
 
 ValueId Graph::add_value(std::string_view op, std::string_view name, std::vector<ValueId> inputs,

@@ -1,7 +1,8 @@
 // What is computed, never where or when.
 //
 // A Graph is append-only, in SSA form and in topological order: a node may only read values that
-// already exist, and every value is written once.  Values have types but no bytes; bytes belong to
+// already exist, and every value is written once.  (One exception, Graph::replace, makes a node
+// give more than it did; no value changes.)  Values have types but no bytes; bytes belong to
 // a Schedule (core/schedule.h) and to the arenas it is run in (memory/arena.h).
 //
 // State (parameters, gradients, optimizer moments) outlives a step.  Each state source is a value
@@ -84,6 +85,12 @@ class Graph {
   ValueId add_value(std::string_view op, std::string_view name, std::vector<ValueId> inputs,
                     Attrs attrs = {});
 
+  // Puts another op in the place of a node.  Its first outputs are the values the node had, under
+  // their names; further ones are appended.  Name, phase and scope stay.
+  // Throws Error if the inputs do not fit the op; the first outputs must have the types the node
+  // had, and every input must exist when the node runs.
+  void replace(NodeId id, std::string_view op, std::vector<ValueId> inputs, Attrs attrs);
+
   // The name a node appended now under `name` gets: scopes in front, made unique.
   std::string node_name(std::string_view name) const;
 
@@ -116,6 +123,9 @@ class Graph {
 
  private:
   std::string unique_name(std::string name) const;
+  std::vector<ValueType> infer_outputs(const Node& node) const;
+  // Appends the outputs of `node`, number `id`, that it does not have yet.
+  void append_outputs(NodeId id, Node& node, std::vector<ValueType> types);
 
   std::vector<Value> values_;
   std::vector<Node> nodes_;

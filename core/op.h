@@ -75,8 +75,13 @@ struct OpDef {
 
   // Appends the vector-Jacobian products and returns per input its gradient, accumulator
   // included; an invalid id means that no gradient flows (integers, or not wanted).
-  // Null: the op is never differentiated.
+  // Null: the op is never differentiated, or only by grad_with_loss.
   std::vector<ValueId> (*grad)(const GradRequest& request) = nullptr;
+
+  // For an op that makes its gradients cheaper along with its output than after it.  Used where
+  // that output, a single number, is the loss itself: what flows back is then the number `seed`,
+  // known while the graph is made.  Replaces the node (Graph::replace) and returns like `grad`.
+  std::vector<ValueId> (*grad_with_loss)(const GradRequest& request, double seed) = nullptr;
 
   Cost (*cost)(const Attrs&, std::span<const ValueType> in,
                std::span<const ValueType> out) = nullptr;

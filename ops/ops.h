@@ -71,6 +71,27 @@ ValueId dropout(Graph& graph, std::string_view name, ValueId x, ValueId key, dou
 ValueId softmax_cross_entropy(Graph& graph, std::string_view name, ValueId logits, ValueId targets,
                               int64_t classes);
 
+// softmax_cross_entropy of linear, in chunks of rows: at most ceil(rows / chunks) rows of logits
+// exist at a time, as scratch of the kernel.  Op "linear_cross_entropy" {transposed, bias, classes,
+// chunks} (x, weight, targets[, bias]) -> loss (1); operands as of the two ops it joins,
+// 1 <= chunks <= rows.  The number of chunks is part of what is computed: dW is summed chunk by
+// chunk, so another number may change last bits.
+// Only the loss itself has a gradient: differentiate puts "linear_cross_entropy_grad" (x, weight,
+// targets[, bias][, accumulator dW][, accumulator db]) -> loss[, dx][, dW][, db] in its place {the
+// same, seed, grad_x, grad_weight, grad_bias, accumulate_weight, accumulate_bias}: the same loss,
+// and seed times its gradients; dx may lie on x, dW and db on their accumulators.
+// Source: Hsu et al. 2024 (Liger Kernel), FusedLinearCrossEntropy: loss and gradients at once.
+struct OutputHead {
+  ValueId x;
+  ValueId weight;
+  ValueId targets;
+  ValueId bias = {};  // Invalid: none.
+  int64_t classes = 0;
+  int64_t chunks = 1;
+  bool transposed = false;
+};
+ValueId linear_cross_entropy(Graph& graph, std::string_view name, const OutputHead& head);
+
 // x[b, position[b], :] -> (B, C).  Op "select_position"; x (B, T, C), position (B) i32.  No
 // gradient.
 ValueId select_position(Graph& graph, std::string_view name, ValueId x, ValueId position);

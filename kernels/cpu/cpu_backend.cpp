@@ -33,6 +33,8 @@ constexpr std::array kFastKernels = {
     Row{"layer_norm", cpu::make_layer_norm},
     Row{"layer_norm_grad", cpu::make_layer_norm_grad},
     Row{"linear", cpu::make_linear},
+    Row{"linear_cross_entropy", cpu::make_linear_cross_entropy},
+    Row{"linear_cross_entropy_grad", cpu::make_linear_cross_entropy_grad},
     Row{"linear_grad_input", cpu::make_linear_grad_input},
     Row{"linear_grad_weight", cpu::make_linear_grad_weight},
     Row{"select_position", cpu::make_select_position},

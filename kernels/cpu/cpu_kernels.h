@@ -43,6 +43,8 @@ std::unique_ptr<Kernel> make_global_norm(const KernelRequest& request);
 std::unique_ptr<Kernel> make_layer_norm(const KernelRequest& request);
 std::unique_ptr<Kernel> make_layer_norm_grad(const KernelRequest& request);
 std::unique_ptr<Kernel> make_linear(const KernelRequest& request);
+std::unique_ptr<Kernel> make_linear_cross_entropy(const KernelRequest& request);
+std::unique_ptr<Kernel> make_linear_cross_entropy_grad(const KernelRequest& request);
 std::unique_ptr<Kernel> make_linear_grad_input(const KernelRequest& request);
 std::unique_ptr<Kernel> make_linear_grad_weight(const KernelRequest& request);
 std::unique_ptr<Kernel> make_select_position(const KernelRequest& request);

@@ -31,7 +31,8 @@ class Product {
   virtual ~Product() = default;
   virtual std::string_view implementation() const = 0;  // "eigen", "brg:avx512_core"
   virtual int64_t workspace_bytes() const = 0;
-  // `bias` is read only if the shape has one.  Pointers aligned to 64 bytes, none overlapping.
+  // `bias` is read only if the shape has one.  Nothing overlaps; `workspace` is aligned to 64
+  // bytes.  The bits may depend on the remainders of the other addresses by 64, on nothing else.
   virtual void run(const float* a, const float* b, const float* bias, float* c,
                    void* workspace) = 0;
 };

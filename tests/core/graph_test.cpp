@@ -141,6 +141,28 @@ TEST(Graph, RefusesHomesThatDoNotFit) {
   EXPECT_EQ(graph.newest(moment), moment);
 }
 
+TEST(Graph, ReplacesANodeByOneThatMakesTheSameValuesAndMore) {
+  Graph graph;
+  const ValueId x = graph.add_source("x", kType, Role::input);
+  const ValueId y = gelu(graph, "y", x);
+  const ValueId z = gelu(graph, "z", y);
+  const ValueId c = graph.add_source("c", {{3}, DType::f32}, Role::input);
+  const NodeId id = graph.value(y).producer;
+  graph.replace(id, "layer_norm", {x, c, c}, {{"epsilon", 0.5}});
+  EXPECT_EQ(to_string(graph),
+            "input x f32(2,3)\n"
+            "input c f32(3)\n"
+            "forward layer_norm y epsilon=0.5 : x c c -> y f32(2,3) y.1 f32(2) y.2 f32(2)\n"
+            "forward gelu z : y -> z f32(2,3)\n");
+  EXPECT_EQ(graph.node(id).outputs.at(0), y);
+  EXPECT_EQ(graph.value(graph.find("y.2")).producer, id);
+  // Not by one that reads what comes later, makes less, or makes something else.
+  EXPECT_THROW(graph.replace(id, "layer_norm", {z, c, c}, {{"epsilon", 1}}), std::logic_error);
+  EXPECT_THROW(graph.replace(id, "gelu", {x}, {}), std::logic_error);
+  EXPECT_THROW(graph.replace(id, "layer_norm", {c, c, c}, {{"epsilon", 1}}), std::logic_error);
+  EXPECT_THROW(graph.replace(id, "add", {x, c}, {}), Error);
+}
+
 TEST(Graph, PrintsOneLinePerSourceAndNode) {
   Graph graph;
   const ValueId parameter = graph.add_source("p", kType, Role::parameter);

@@ -133,6 +133,42 @@ void add_loss(Samples& to) {
   }
 }
 
+struct HeadCase {
+  int64_t rows = 0;
+  int64_t inputs = 0;
+  int64_t columns = 0;
+  int64_t classes = 0;
+  int64_t chunks = 0;
+  bool transposed = false;
+};
+
+// The head with its loss: all gradients written, and weight and bias added to.
+void add_head(Samples& to) {
+  for (const auto& [rows, inputs, columns, classes, chunks, transposed] :
+       {HeadCase{129, 65, 67, 61, 1, true}, HeadCase{129, 65, 67, 67, 4, true},
+        HeadCase{37, 33, 2064, 2049, 5, false}, HeadCase{64, 48, 320, 320, 2, true}}) {
+    const auto weight = f32(transposed ? Shape{columns, inputs} : Shape{inputs, columns});
+    Sample loss{.inputs = {f32({rows, inputs}), weight, i32({rows}), f32({columns})},
+                .attrs = {{"transposed", transposed ? 1.0 : 0.0},
+                          {"bias", 1},
+                          {"classes", static_cast<double>(classes)},
+                          {"chunks", static_cast<double>(chunks)}},
+                .integer_limit = {0, 0, classes, 0}};
+    to.add("linear_cross_entropy", loss);
+    for (const double add : {0.0, 1.0}) {
+      Sample sample = loss;
+      for (const char* key : {"grad_x", "grad_weight", "grad_bias"}) sample.attrs[key] = 1;
+      sample.attrs["seed"] = 0.5;
+      sample.attrs["accumulate_weight"] = sample.attrs["accumulate_bias"] = add;
+      if (add != 0) {
+        sample.inputs.insert(sample.inputs.end(), {weight, f32({columns})});
+        sample.integer_limit.resize(6, 0);
+      }
+      to.add("linear_cross_entropy_grad", std::move(sample));
+    }
+  }
+}
+
 void add_optimizer(Samples& to) {
   const auto p = f32({40003});
   to.add("adamw", {.inputs = {p, p, p, p, f32({1}), f32({3})},
@@ -160,6 +196,7 @@ std::vector<NamedSample> every_sample() {
   add_attention(samples);
   add_embedding(samples);
   add_loss(samples);
+  add_head(samples);
   add_optimizer(samples);
   return std::move(samples.samples);
 }

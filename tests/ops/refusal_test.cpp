@@ -64,6 +64,28 @@ TEST(Refusal, SaysWhatAnOperandShouldBe) {
             "dropout: key is i32(3), expected i32(4) {seed low, seed high, step, first sample}");
 }
 
+TEST(Refusal, SaysWhatAHeadWithItsLossNeeds) {
+  const std::vector<ValueType> in{{{2, 3, 4}, kF32}, {{9, 4}, kF32}, {{2, 3}, kI32}};
+  const Attrs attrs{{"transposed", 1}, {"classes", 9}, {"chunks", 6}};
+  const auto with = [&](const char* key, double number) {
+    Attrs changed = attrs;
+    changed[key] = number;
+    return changed;
+  };
+  EXPECT_EQ(refusal("linear_cross_entropy", attrs, in), "accepted");
+  EXPECT_EQ(refusal("linear_cross_entropy", with("chunks", 7), in),
+            "linear_cross_entropy: 7 chunks, but x is f32(2,3,4), 6 rows");
+  EXPECT_EQ(refusal("linear_cross_entropy", with("classes", 10), in),
+            "linear_cross_entropy: 10 classes, but weight f32(9,4) gives 9 columns");
+  EXPECT_EQ(refusal("linear_cross_entropy", with("transposed", 0), in),
+            "linear_cross_entropy: inner sizes or dtypes differ: f32(2,3,4) x f32(9,4); is the "
+            "weight stored the other way round?");
+  EXPECT_EQ(refusal("linear_cross_entropy", with("bias", 1), in),
+            "linear_cross_entropy: got 3 inputs, expected 4: x, weight, targets[, bias]");
+  EXPECT_EQ(refusal("linear_cross_entropy_grad", attrs, in),
+            "linear_cross_entropy_grad: attribute seed is missing");
+}
+
 TEST(Refusal, ChecksAttributes) {
   const std::vector<ValueType> in{{{2}, kF32}, {{4}, kI32}};
   EXPECT_EQ(refusal("dropout", {{"stream", 1}}, in), "dropout: attribute probability is missing");

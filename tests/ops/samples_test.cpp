@@ -47,6 +47,8 @@ TEST(Samples, CoverEveryOpOfTheCatalogue) {
                                             "layer_norm",
                                             "layer_norm_grad",
                                             "linear",
+                                            "linear_cross_entropy",
+                                            "linear_cross_entropy_grad",
                                             "linear_grad_input",
                                             "linear_grad_weight",
                                             "select_position",
