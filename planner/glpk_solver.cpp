@@ -66,6 +66,7 @@ struct Search {
   std::vector<double> x;     // Point given to the request's functions.
   std::vector<int> columns;  // Of the row being added; entry 0 is not used.
   std::vector<double> factors;
+  std::vector<double> prices;    // Per row of the model.
   std::vector<double> relaxed;   // The root relaxation's solution.
   std::vector<double> rounded;   // A solution found by rounding it; empty: none.
   std::vector<double> x_from_1;  // Room for one with an entry 0 that is not used.
@@ -140,6 +141,12 @@ void find_broken(Search& search) noexcept {
 void read_relaxation(Search& search) {
   for (size_t j = 0; j < search.x.size(); ++j) {
     search.x[j] = glp_get_col_prim(search.problem, static_cast<int>(j) + 1);
+  }
+}
+
+void read_prices(Search& search) {
+  for (size_t i = 0; i < search.model.rows.size(); ++i) {
+    search.prices[i] = glp_get_row_dual(search.problem, static_cast<int>(i) + 1);
   }
 }
 
@@ -319,6 +326,7 @@ void branch(Search& search) {
 
 void solve_loaded(Search& search) {
   const Relaxation root = solve_with_broken_rows(search);
+  read_prices(search);
   if (root == Relaxation::infeasible) search.solution.verdict = Solution::Verdict::infeasible;
   if (root != Relaxation::solved) return;
   search.solution.bound = glp_get_obj_val(search.problem);
@@ -366,6 +374,7 @@ Solution solve_with_glpk(const LinearModel& model, const SolverRequest& request)
                 .x = std::vector<double>(model.columns.size()),
                 .columns = std::vector<int>(model.columns.size() + 1),
                 .factors = std::vector<double>(model.columns.size() + 1),
+                .prices = std::vector<double>(model.rows.size()),
                 .relaxed = {},
                 .rounded = {},
                 .x_from_1 = std::vector<double>(model.columns.size() + 1),
@@ -382,6 +391,7 @@ Solution solve_with_glpk(const LinearModel& model, const SolverRequest& request)
   const bool found = search.solution.verdict == Solution::Verdict::optimal ||
                      search.solution.verdict == Solution::Verdict::feasible;
   if (found) search.solution.x = std::move(search.x);
+  search.solution.prices = std::move(search.prices);
   return std::move(search.solution);
 }
 

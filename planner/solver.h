@@ -64,6 +64,10 @@ struct Solution {
   double objective = kUnbounded;
   double bound = -kUnbounded;  // No solution has a smaller objective.
   std::vector<double> x;       // Per column; empty unless optimal or feasible.
+  // Per row of the model its multiplier in the last linear relaxation before any branching: what
+  // one more unit on its binding side adds to the objective.  Also there when time ran out, zeros
+  // at worst.  No more than the solver's opinion: planner/bound_value.h says what they prove.
+  std::vector<double> prices;
 };
 
 }  // namespace olm2
