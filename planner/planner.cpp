@@ -239,4 +239,18 @@ Planned plan_program(const Problem& problem, const PlanOptions& asked) {
   return planned;
 }
 
+Planned certify(const Problem& problem, const PlanOptions& options, const Plan& plan,
+                std::string_view solver) {
+  Planned planned;
+  Certificate& certificate = planned.certificate;
+  certificate.policy = options.policy;
+  certificate.baseline_s = realize(problem, keep_all_plan(problem)).seconds;
+  certificate.bound_s = certificate.baseline_s;
+  certificate.status = Status::feasible;
+  certificate.space = "heuristic";
+  certificate.solver = solver;
+  accept(problem, realize(problem, plan), planned);
+  return planned;
+}
+
 }  // namespace olm2

@@ -6,6 +6,7 @@
 // by the excess and the policy asked again; the certificate reports that loss.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -72,6 +73,11 @@ struct Planned {
 // a status, not an exception.
 Planned plan_program(const Problem& problem, const PlanOptions& options);
 
+// A plan made elsewhere, by `solver`: placed, checked, and compared with keeping everything, which
+// is its bound.  Throws Error if it is no plan, or exceeds a budget with its addresses.
+Planned certify(const Problem& problem, const PlanOptions& options, const Plan& plan,
+                std::string_view solver);
+
 // The smallest device budget `options.policy` can plan for, other tiers as in problem.budget.
 // plan_program succeeds with exactly this budget.
 Minimum find_minimum(const Problem& problem, const PlanOptions& options);
@@ -125,11 +131,31 @@ void place(const Problem& problem, Schedule& schedule, uint64_t random_seed = 0)
 // Adds the waits that data and reused addresses need, leaving out what lane order implies.
 void add_waits(const Problem& problem, Schedule& schedule);
 
-// Time of one step when each lane runs its instructions in order and waits are obeyed.
+// Why a lane waits: `data`: what it reads is not there yet; `space`: the bytes it writes to are
+// still in use; `end`: everything is computed and copies still run.
+enum class StallCause : uint8_t { data, space, end };
+std::string_view to_string(StallCause cause);
+
+// A lane does nothing from begin_s to end_s.
+struct Stall {
+  Lane lane = Lane::compute;
+  double begin_s = 0;
+  double end_s = 0;
+  int32_t instruction = -1;  // That could not start yet; -1 at the end of the step.
+  int32_t blocker = -1;      // That had to finish first: the last one to do so.
+  StallCause cause = StallCause::data;
+};
+
+// Time of one step when each lane runs its instructions in order and waits are obeyed.  The bytes
+// in use meanwhile: planner/occupancy.h.
 struct Simulation {
   double seconds = 0;
-  double stall_s = 0;                  // Time the compute lane waited.
-  std::vector<double> start_s, end_s;  // Per instruction.
+  double stall_s = 0;                       // Time the compute lane waited before instructions.
+  std::array<double, kLaneCount> busy_s{};  // Time each lane worked.
+  std::vector<double> start_s, end_s;       // Per instruction.
+  // In the order of time.  For the compute lane busy_s and stalls add up to `seconds`; other lanes
+  // are only said to stall where they have something left to do.
+  std::vector<Stall> stalls;
 };
 Simulation simulate(const Problem& problem, const Schedule& schedule);
 

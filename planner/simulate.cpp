@@ -31,6 +31,18 @@ double work_seconds(const Problem& problem, const Instruction& instruction) {
   return link.latency_s + static_cast<double>(bytes) / link.bytes_per_s;
 }
 
+// Some buffer is in both.
+bool touches(const std::vector<Operand>& a, const std::vector<Operand>& b) {
+  const auto has = [](const std::vector<Operand>& operands, BufferId id) {
+    return std::ranges::any_of(operands, [&](const Operand& operand) {
+      return std::ranges::any_of(operand.pieces, [&](const Piece& p) { return p.buffer == id; });
+    });
+  };
+  return std::ranges::any_of(a, [&](const Operand& operand) {
+    return std::ranges::any_of(operand.pieces, [&](const Piece& p) { return has(b, p.buffer); });
+  });
+}
+
 class Simulator {
  public:
   Simulator(const Problem& problem, const Schedule& schedule)
@@ -44,12 +56,21 @@ class Simulator {
 
   Simulation run() {
     while (start_ready()) advance();
-    double computed = 0;
-    for (const size_t i : lane(Lane::compute).queue) {
-      computed += result_.end_s[i] - result_.start_s[i];
+    for (size_t i = 0; i < schedule_.instructions.size(); ++i) {
+      const Lane lane = schedule_.instructions[i].lane;
+      result_.busy_s[index_of(lane)] += result_.end_s[i] - result_.start_s[i];
     }
     result_.seconds = now_;
-    result_.stall_s = std::max(0.0, lane(Lane::compute).last_end_s - computed);
+    const double computed_s = lane(Lane::compute).last_end_s;
+    result_.stall_s = std::max(0.0, computed_s - result_.busy_s[index_of(Lane::compute)]);
+    if (now_ > computed_s) {
+      result_.stalls.push_back({.lane = Lane::compute,
+                                .begin_s = computed_s,
+                                .end_s = now_,
+                                .instruction = -1,
+                                .blocker = last_ended_,
+                                .cause = StallCause::end});
+    }
     return std::move(result_);
   }
 
@@ -77,6 +98,7 @@ class Simulator {
         if (lane.runs) {
           lane.work_left_s = work_seconds(problem_, instruction);
           result_.start_s[i] = now_;
+          if (now_ > lane.last_end_s) note_stall(i, lane.last_end_s);
         }
       }
       any_runs = any_runs || lane.runs;
@@ -84,6 +106,23 @@ class Simulator {
     }
     ensure(any_runs || !any_left, "a schedule waits for itself");
     return any_left;
+  }
+
+  // The lane of instruction `i` had nothing to do from `begin_s` until now.
+  void note_stall(size_t i, double begin_s) {
+    const Instruction& instruction = schedule_.instructions[i];
+    const auto last = std::ranges::max_element(instruction.waits, {}, [&](int32_t wait) {
+      return result_.end_s[static_cast<size_t>(wait)];
+    });
+    ensure(last != instruction.waits.end(), "a lane waits for nothing");
+    const bool makes_data =
+        touches(instruction.reads, schedule_.instructions[static_cast<size_t>(*last)].writes);
+    result_.stalls.push_back({.lane = instruction.lane,
+                              .begin_s = begin_s,
+                              .end_s = now_,
+                              .instruction = static_cast<int32_t>(i),
+                              .blocker = *last,
+                              .cause = makes_data ? StallCause::data : StallCause::space});
   }
 
   // How many seconds pass per second of work.
@@ -113,6 +152,7 @@ class Simulator {
       const size_t i = lane.queue[lane.next];
       result_.end_s[i] = now_;
       is_done_[i] = true;
+      last_ended_ = static_cast<int32_t>(i);
       lane.last_end_s = now_;
       lane.runs = false;
       ++lane.next;
@@ -124,10 +164,16 @@ class Simulator {
   std::array<LaneState, kLaneCount> lanes_;
   std::vector<bool> is_done_;
   double now_ = 0;
+  int32_t last_ended_ = -1;
   Simulation result_;
 };
 
 }  // namespace
+
+std::string_view to_string(StallCause cause) {
+  constexpr std::array<std::string_view, 3> kNames = {"data", "space", "end"};
+  return kNames.at(static_cast<size_t>(cause));
+}
 
 Simulation simulate(const Problem& problem, const Schedule& schedule) {
   return Simulator(problem, schedule).run();

@@ -13,6 +13,7 @@
 #include "memory/arena.h"
 #include "memory/copy_engine.h"
 #include "train/executor_program.h"
+#include "train/measured_occupancy.h"
 
 namespace olm2 {
 namespace {
@@ -87,6 +88,7 @@ struct Executor::Impl {
   std::unique_ptr<CopyEngine> copies;
   std::vector<TraceEvent> trace;  // As long as the longest program.
   size_t traced = 0;              // Events of the last step.
+  size_t last_program = 0;        // That of the last step.
 
   Impl(std::vector<ExecutableProgram> all, Backend& backend, const ExecutorOptions& chosen)
       : programs(std::move(all)), options(chosen) {
@@ -151,6 +153,7 @@ StepReport Executor::Impl::run(size_t index) {
   Footprint footprint(arenas);
   StepReport report;
   traced = 0;
+  last_program = index;
   copies->begin(index);
   const SteadyClock::time_point begin = copies->begin_time();
   SteadyClock::time_point now = begin;
@@ -240,6 +243,11 @@ BytesPerTier Executor::arena_bytes() const {
 
 std::span<const TraceEvent> Executor::trace() const {
   return std::span(impl_->trace).first(impl_->traced);
+}
+
+std::vector<BytesPerTier> Executor::occupancy() const {
+  ensure(impl_->options.trace, "occupancy is known of traced steps only");
+  return measured_occupancy(impl_->program(impl_->last_program), impl_->arenas, trace());
 }
 
 }  // namespace olm2

@@ -72,7 +72,11 @@ class Executor {
 
   // Bytes allocated per tier: the largest planned peak.
   BytesPerTier arena_bytes() const;
+  // Of the last step; only with ExecutorOptions::trace.
   std::span<const TraceEvent> trace() const;
+  // Bytes in use while each instruction of the last step ran, in list order, from the addresses
+  // handed to kernels and copies; only with ExecutorOptions::trace.
+  std::vector<BytesPerTier> occupancy() const;
 
  private:
   struct Impl;

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "core/error.h"
@@ -53,6 +55,10 @@ TEST(Simulate, StallsWhereACopyIsLateByLatencyAndBytes) {
   EXPECT_DOUBLE_EQ(simulation.end_s[2], 2.5);
   EXPECT_DOUBLE_EQ(simulation.seconds, 5.5);
   EXPECT_DOUBLE_EQ(simulation.stall_s, 1.5);
+  const auto stall = std::ranges::find(simulation.stalls, Lane::compute, &Stall::lane);
+  ASSERT_NE(stall, simulation.stalls.end());
+  EXPECT_EQ(stall->cause, StallCause::data) << "d reads a";
+  EXPECT_EQ(stall->end_s - stall->begin_s, 1.5);
 }
 
 TEST(Simulate, SlowsComputingWhileACopyRuns) {

@@ -17,6 +17,7 @@
 #include "kernels/null_backend.h"
 #include "kernels/reference_backend.h"
 #include "ops/ops.h"
+#include "planner/occupancy.h"
 #include "planner/planner.h"
 #include "tests/train/allocation_watch.h"
 
@@ -556,6 +557,49 @@ TEST(Executor, TracesEveryInstructionInTheOrderOfItsLane) {
     }
     EXPECT_LE(report.stall_seconds, report.seconds);
     EXPECT_GT(report.copied_bytes, 0);
+  }
+}
+
+// Also where copies come late: what is in use follows from the schedule, not from luck.
+TEST(Executor, MeasuresTheOccupancyThatWasPlannedInEveryTier) {
+  int64_t most_host = 0;
+  for (uint32_t seed = 0; seed < 12; ++seed) {
+    const TinyTraining tiny;
+    CheckedSchedule checked = schedule_of(tiny.problem, seed);
+    const Schedule schedule = checked.schedule();
+    ReferenceBackend backend;
+    Executor executor(one_program(tiny.problem, std::move(checked)), backend,
+                      {.max_copy_delay_s = seed % 2 == 0 ? 0 : 1e-4, .trace = true});
+    write_inputs(executor, 0, 0);
+    const StepReport report = executor.run(0);
+    const std::vector<BytesPerTier> planned = occupancy_per_instruction(schedule);
+    EXPECT_EQ(executor.occupancy(), planned) << seed;
+    for (const BytesPerTier& bytes : planned) {
+      for (size_t t = 0; t < kTierCount; ++t) EXPECT_LE(bytes[t], report.peak[t]) << seed;
+      most_host = std::max(most_host, bytes[index_of(Tier::host)]);
+    }
+  }
+  EXPECT_GT(most_host, 0);
+}
+
+// By the measured clock, too, buffers that share bytes are never in use at the same time.
+TEST(Executor, MeasuredTimesKeepWithinTheArenas) {
+  const TinyTraining tiny;
+  CheckedSchedule checked = schedule_of(tiny.problem, 4);
+  const Schedule schedule = checked.schedule();
+  ReferenceBackend backend;
+  Executor executor(one_program(tiny.problem, std::move(checked)), backend, {.trace = true});
+  write_inputs(executor, 0, 0);
+  const StepReport report = executor.run(0);
+  std::vector<double> start;
+  std::vector<double> end;
+  for (const TraceEvent& event : executor.trace()) {
+    start.push_back(event.start_s);
+    end.push_back(event.end_s);
+  }
+  const std::vector<BufferSpan> spans = buffer_spans(schedule, start, end, report.seconds);
+  for (const OccupancyChange& change : occupancy_over_time(schedule, spans)) {
+    for (size_t t = 0; t < kTierCount; ++t) EXPECT_LE(change.bytes[t], schedule.arena[t]);
   }
 }
 
