@@ -111,8 +111,11 @@ class Builder {
   void add_budget() {
     model_.budget_units = units(request_.budget[index_of(Tier::device)]);
     if (!request_.minimise_budget) return;
-    model_.budget_column =
-        model_.linear.add({.cost = 1, .lower = 0, .upper = kUnbounded, .integer = false});
+    model_.budget_column = model_.linear.add({.cost = 1,
+                                              .lower = 0,
+                                              .upper = kUnbounded,
+                                              .integer = false,
+                                              .label = {.what = "budget", .of = -1, .at = -1}});
   }
 
   void add_runs() {
@@ -121,7 +124,11 @@ class Builder {
       int column = -1;
       if (model_.slots[at(s)].optional) {
         const double cost = request_.minimise_budget ? 0 : seconds_ms(s);
-        column = model_.linear.add({.cost = cost, .lower = 0, .upper = 1, .integer = true});
+        column = model_.linear.add({.cost = cost,
+                                    .lower = 0,
+                                    .upper = 1,
+                                    .integer = true,
+                                    .label = {"run", model_.slots[at(s)].node.index, s}});
       } else if (!request_.minimise_budget) {
         model_.linear.constant += seconds_ms(s);
       }
@@ -197,6 +204,15 @@ class Builder {
     return is_made && leaves_early && track.events.front().slot < turn_;
   }
 
+  // A part of a value, from 0 to 1.
+  int add_part(const char* what, const Track& track, int slot) {
+    return model_.linear.add({.cost = 0,
+                              .lower = 0,
+                              .upper = 1,
+                              .integer = false,
+                              .label = {what, track.value.index, slot}});
+  }
+
   // Adds w and in where the value may be away over the turn.
   void choose_swap(Track& track) {
     if (!is_swappable(track)) return;
@@ -207,12 +223,12 @@ class Builder {
     for (size_t k = 0; k < track.events.size(); ++k) {
       const Event& event = track.events[k];
       if (event.slot <= turn_ || !event.reads || event.slot == slot_count_) continue;
-      track.in[k] = model_.linear.add({.cost = 0, .lower = 0, .upper = 1, .integer = false});
+      track.in[k] = add_part("fetch", track, event.slot);
       comes_back = true;
     }
     if (!comes_back) return;
-    track.w =
-        model_.linear.add({.cost = 0, .lower = 0, .upper = 1, .integer = !request_.partial_swap});
+    track.w = add_part("send", track, -1);
+    model_.linear.columns[at(track.w)].integer = !request_.partial_swap;
   }
 
   // D between the events: 1 where a mandatory read leaves no choice, 0 where nobody reads later.
@@ -234,8 +250,7 @@ class Builder {
       } else if (next.reads && is_needed && track.in[k + 1] < 0) {
         track.hold[k] = {.column = -1, .constant = 1};
       } else {
-        track.hold[k].column =
-            model_.linear.add({.cost = 0, .lower = 0, .upper = 1, .integer = false});
+        track.hold[k].column = add_part("keep", track, track.events[k].slot);
         model_.holds.push_back(track.hold[k].column);
       }
     }
@@ -286,8 +301,10 @@ class Builder {
       row.upper -= factor * level.constant;
     }
   }
-  void add_row(Row row) {
-    if (!row.terms.empty()) model_.linear.rows.push_back(std::move(row));
+  void add_row(const char* what, ValueId of, int slot, Row row) {
+    if (row.terms.empty()) return;
+    row.label = {what, of.index, slot};
+    model_.linear.rows.push_back(std::move(row));
   }
 
   void add_minor(const Track& track) {
@@ -329,20 +346,21 @@ class Builder {
       enough.terms.push_back({.column = model_.run[at(event.slot)], .factor = -1});
     }
     if (!before.is_constant(1) || event.optional) {
-      if (!(before.is_constant(1) && in.column < 0)) add_row(enough);
+      if (!(before.is_constant(1) && in.column < 0))
+        add_row("there", track.value, event.slot, std::move(enough));
     }
     if (in.column >= 0) {
       Row at_most_all{.terms = {}, .lower = -kUnbounded, .upper = 1};
       add_term(at_most_all, before, 1);
       add_term(at_most_all, in, 1);
-      add_row(at_most_all);
+      add_row("once", track.value, event.slot, std::move(at_most_all));
     }
     const Level& after = track.hold[k];
     if (after.column >= 0 && !(before.is_constant(1))) {
       Row kept{.terms = {{.column = after.column, .factor = 1}}, .lower = -kUnbounded, .upper = 0};
       add_term(kept, before, -1);
       add_term(kept, in, -1);
-      add_row(kept);
+      add_row("stays", track.value, event.slot, std::move(kept));
     }
     if (track.is_overwritten[k]) {
       add_span(after, event.slot, event.slot, track.units);
@@ -362,16 +380,17 @@ class Builder {
     const Level& after = track.hold[k];
     Row once{.terms = {{.column = run, .factor = 1}}, .lower = -kUnbounded, .upper = 1};
     add_term(once, before, 1);
-    add_row(once);
+    add_row("anew", track.value, event.slot, std::move(once));
     if (k + 1 < track.events.size()) {
       Row kept{.terms = {{.column = run, .factor = -1}}, .lower = -kUnbounded, .upper = 0};
       add_term(kept, after, 1);
       add_term(kept, before, -1);
-      add_row(kept);
+      add_row("stays", track.value, event.slot, std::move(kept));
     }
     const bool is_only_output = graph_.node(graph_.value(track.value).producer).outputs.size() == 1;
     if (is_only_output && after.column >= 0) {  // Nobody makes it again to forget it.
-      add_row({.terms = {{.column = after.column, .factor = 1}, {.column = run, .factor = -1}},
+      add_row("used", track.value, event.slot,
+              {.terms = {{.column = after.column, .factor = 1}, {.column = run, .factor = -1}},
                .lower = 0,
                .upper = kUnbounded});
     }
@@ -388,7 +407,7 @@ class Builder {
       needed_.push_back({.slot = track.events[k].slot, .column = track.in[k], .units = sent_units});
       add_copy_cost(track.in[k], problem_.host_to_device, sent_units);
     }
-    add_row(once);
+    add_row("away", track.value, -1, std::move(once));
     released_.push_back(
         {.slot = track.events[at(track.leave)].slot, .column = track.w, .units = sent_units});
     made_.push_back({.slot = track.events.front().slot, .column = track.w, .units = sent_units});
@@ -399,6 +418,7 @@ class Builder {
     }
     if (swap.made_again >= 0 && request_.partial_swap) {  // Else roundings would be infeasible.
       add_row(
+          "either", track.value, -1,
           {.terms = {{.column = track.w, .factor = 1}, {.column = swap.made_again, .factor = 1}},
            .lower = -kUnbounded,
            .upper = 1});
@@ -422,7 +442,7 @@ class Builder {
       row.terms.push_back(
           {.column = swap.column, .factor = units(problem_.padded_bytes(swap.value))});
     }
-    add_row(row);
+    add_row("host", {}, -1, std::move(row));
   }
 
   const Problem& problem_;

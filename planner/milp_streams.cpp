@@ -23,11 +23,12 @@ class StreamBuilder {
     rate_out_ = rate(problem_.device_to_host, largest);
     rate_in_ = rate(problem_.host_to_device, largest);
     for (int s = first; s <= last; ++s) {
-      wait_ = model_.linear.add({.cost = 1, .lower = 0, .upper = kUnbounded, .integer = false});
+      slot_ = s;
+      wait_ = add_fluid("wait", 1);
       if (s <= turn) send(s);
       if (s + 1 >= turn) bring_back(s, needed);
-      accumulate(made_, made, s);
-      accumulate(released_, released, s);
+      accumulate("made", made_, made, s);
+      accumulate("released", released_, released, s);
     }
   }
 
@@ -39,39 +40,47 @@ class StreamBuilder {
     return units / alone_ms * std::max(1.0, link.compute_slowdown);
   }
 
-  int add_fluid() {
-    return model_.linear.add({.cost = 0, .lower = 0, .upper = kUnbounded, .integer = false});
+  int add_fluid(const char* what, double cost = 0) {
+    return model_.linear.add({.cost = cost,
+                              .lower = 0,
+                              .upper = kUnbounded,
+                              .integer = false,
+                              .label = {what, -1, slot_}});
+  }
+  void add_row(const char* what, Row row) {
+    row.label = {what, -1, slot_};
+    model_.linear.rows.push_back(std::move(row));
   }
   void add_span(std::vector<Span>& spans, int column, int slot, double factor) {
     if (column < 0) return;
     spans.push_back({.column = column, .first = slot, .last = slot, .factor = factor});
   }
-  void at_most(int smaller, int larger) {  // -1 is nothing.
+  void at_most(const char* what, int smaller, int larger) {  // -1 is nothing.
     if (smaller < 0) return;
     Row row{.terms = {{.column = smaller, .factor = 1}}, .lower = -kUnbounded, .upper = 0};
     if (larger >= 0) row.terms.push_back({.column = larger, .factor = -1});
-    model_.linear.rows.push_back(std::move(row));
+    add_row(what, std::move(row));
   }
 
   // total becomes the old total + what happens at the slot; false if nothing does.
-  bool accumulate(int& total, const std::vector<Transfer>& transfers, int slot) {
+  bool accumulate(const char* what, int& total, const std::vector<Transfer>& transfers, int slot) {
     Row row{.terms = {}, .lower = 0, .upper = 0};
     for (const Transfer& transfer : transfers) {
       if (transfer.slot != slot) continue;
       row.terms.push_back({.column = transfer.column, .factor = -transfer.units});
     }
     if (row.terms.empty()) return false;
-    const int next = add_fluid();
+    const int next = add_fluid(what);
     row.terms.push_back({.column = next, .factor = 1});
     if (total >= 0) row.terms.push_back({.column = total, .factor = -1});
-    model_.linear.rows.push_back(std::move(row));
+    add_row(what, std::move(row));
     total = next;
     return true;
   }
 
   // A stream moves on by at most its rate times the time of the slot.
-  void flow(int& total, double rate, int slot) {
-    const int next = add_fluid();
+  void flow(const char* what, int& total, double rate, int slot) {
+    const int next = add_fluid(what);
     Row limit{.terms = {{.column = next, .factor = 1}, {.column = wait_, .factor = -rate}},
               .lower = -kUnbounded,
               .upper = 0};
@@ -83,8 +92,8 @@ class StreamBuilder {
       limit.upper = amount;
     }
     if (total >= 0) limit.terms.push_back({.column = total, .factor = -1});
-    model_.linear.rows.push_back(std::move(limit));
-    at_most(total, next);
+    add_row(what, std::move(limit));
+    at_most("more", total, next);
     total = next;
   }
 
@@ -92,13 +101,13 @@ class StreamBuilder {
     if (made_ < 0) return;
     add_span(model_.outward, released_, slot, 1);
     add_span(model_.outward, sent_, slot, -1);
-    flow(sent_, rate_out_, slot);
-    at_most(sent_, made_);
+    flow("sent", sent_, rate_out_, slot);
+    at_most("after", sent_, made_);
   }
 
   void bring_back(int slot, const std::vector<Transfer>& needed) {
-    if (accumulate(needed_, needed, slot)) at_most(needed_, back_);
-    flow(back_, rate_in_, slot);
+    if (accumulate("needed", needed_, needed, slot)) at_most("in_time", needed_, back_);
+    flow("back", back_, rate_in_, slot);
     add_span(model_.homeward, back_, slot, 1);
     add_span(model_.homeward, wait_, slot, -rate_in_);
     add_span(model_.homeward, needed_, slot, -1);
@@ -108,6 +117,7 @@ class StreamBuilder {
   MilpModel& model_;
   double rate_out_ = 0;
   double rate_in_ = 0;
+  int slot_ = 0;
   // Columns of the slot before; -1: nothing yet.
   int wait_ = -1;
   int made_ = -1;

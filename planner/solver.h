@@ -15,6 +15,14 @@ namespace olm2 {
 
 inline constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
+// What a column or row stands for, for people who read a written model (planner/model_file.h):
+// "what(of,at)", where `of` is a value or node of the graph and `at` a slot; -1: none.
+struct Label {
+  const char* what = "";
+  int32_t of = -1;
+  int32_t at = -1;
+};
+
 struct Term {
   int column = 0;
   double factor = 0;
@@ -25,12 +33,14 @@ struct Column {
   double lower = 0;
   double upper = 1;
   bool integer = false;
+  Label label = {};
 };
 
 struct Row {
   std::vector<Term> terms;  // At most one per column.
   double lower = -kUnbounded;
   double upper = kUnbounded;
+  Label label = {};
 };
 
 struct LinearModel {
