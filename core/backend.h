@@ -27,6 +27,8 @@ class Backend {
   virtual std::string_view name() const = 0;    // "cpu"
   virtual std::string description() const = 0;  // "cpu (oneDNN 2.6.3, AVX-512, 2 threads)"
   virtual int64_t alignment() const = 0;        // Of every buffer, bytes.
+  // Whether kernels may have operands of this type.
+  virtual bool computes(DType dtype) const { return dtype != DType::bf16; }
   // Throws Error if this backend cannot run the node.
   virtual std::unique_ptr<Kernel> prepare(const Graph& graph, const Node& node) = 0;
 };

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "core/tier.h"
@@ -22,10 +23,19 @@ struct LinkProfile {
   double compute_slowdown = 1;
 };
 
+// What a kernel takes where nothing is measured: a launch, and then arithmetic or traffic,
+// whichever is slower (Williams et al. 2009).
+struct Roofline {
+  double flops_per_s = 100e9;
+  double bytes_per_s = 20e9;
+  double launch_s = 5e-6;
+};
+
 struct Profile {
   std::string device;  // "Xeon ..., 2 threads, oneDNN 2.6.3": who was measured, for people.
   std::string source;  // "measured" | "estimated" | a file name.
   std::map<std::string, KernelProfile> kernels;  // By signature() of a node.
+  std::optional<Roofline> roofline = {};         // For kernels that are not listed.
   LinkProfile device_to_host;
   LinkProfile host_to_device;
 };

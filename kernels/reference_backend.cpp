@@ -29,4 +29,17 @@ std::unique_ptr<Kernel> make_reference_kernel(const Node& node) {
   return std::make_unique<ReferenceRunner>(node);
 }
 
+void expect_computable(const Backend& backend, const Graph& graph, const Node& node) {
+  for (const std::vector<ValueId>* operands : {&node.inputs, &node.outputs}) {
+    for (const ValueId value : *operands) {
+      if (backend.computes(graph.type(value).dtype)) continue;
+      throw Error("backend " + std::string(backend.name()) + ": node '" + node.name +
+                  "' has the operand " + to_string(graph.type(value)) +
+                  ", which it cannot compute with; train with train.dtype = \"float32\" (bfloat16 "
+                  "can be planned by olm2-plan with planner.profile = \"estimate\" or a profile "
+                  "file)");
+    }
+  }
+}
+
 }  // namespace olm2

@@ -108,7 +108,7 @@ void validate_gpt2(const ModelConfig& config) {
 Network build_gpt2(Graph& graph, const ModelConfig& config, int64_t batch, int64_t tokens,
                    Purpose purpose) {
   validate_gpt2(config);
-  Parameters parameters(graph);
+  Parameters parameters(graph, config.dtype);
   const int64_t c = config.n_embd;
   const int64_t v = config.padded_vocab();
   const ValueId wte = parameters.normal("wte.weight", {v, c}, kInitStd);

@@ -25,7 +25,7 @@ Network build_mlp(Graph& graph, const ModelConfig& config, int64_t batch, int64_
   validate_mlp(config);
   const int64_t c = config.n_embd;
   const int64_t v = config.padded_vocab();
-  Parameters p(graph);
+  Parameters p(graph, config.dtype);
   const auto ids = [&](const char* name, Shape shape) {
     return graph.add_source(name, {std::move(shape), DType::i32}, Role::input);
   };

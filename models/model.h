@@ -21,6 +21,7 @@ struct ModelConfig {
   int64_t context_length = 0;
   double dropout = 0.0;
   bool tie_embeddings = true;
+  DType dtype = DType::f32;  // Of parameters and activations; sums of bf16 are f32.
   int64_t pad_vocab_to = 1;  // The vocabulary's rows are padded to a multiple of this.
   int64_t padded_vocab() const {
     return (vocab_size + pad_vocab_to - 1) / pad_vocab_to * pad_vocab_to;

@@ -10,7 +10,7 @@ namespace olm2 {
 
 class Parameters {
  public:
-  explicit Parameters(Graph& graph) : graph_(graph) {}
+  Parameters(Graph& graph, DType dtype) : graph_(graph), dtype_(dtype) {}
 
   ValueId zeros(const std::string& name, Shape shape) {
     return add(name, std::move(shape), {.kind = ParameterInit::Kind::zeros, .std = 0});
@@ -25,11 +25,12 @@ class Parameters {
 
  private:
   ValueId add(const std::string& name, Shape shape, ParameterInit init) {
-    const ValueId value = graph_.add_source(name, {std::move(shape), DType::f32}, Role::parameter);
+    const ValueId value = graph_.add_source(name, {std::move(shape), dtype_}, Role::parameter);
     parameters_.push_back({value, init});
     return value;
   }
   Graph& graph_;
+  DType dtype_;
   std::vector<Parameter> parameters_;
 };
 

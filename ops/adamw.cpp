@@ -41,12 +41,13 @@ std::vector<ValueType> infer(const Attrs& attrs, std::span<const ValueType> in) 
   const ValueType& parameter = in[kParameter];
   expect_floating("adamw", "parameter", parameter);
   expect_type("adamw", "gradient", in[kGradient], parameter, "like the parameter");
-  expect_type("adamw", "m", in[kM], parameter, "like the parameter");
-  expect_type("adamw", "v", in[kV], parameter, "like the parameter");
-  expect_type("adamw", "norm", in[kNorm], {{1}, parameter.dtype});
-  expect_type("adamw", "rates", in[kRates], {{3}, parameter.dtype},
+  const ValueType moment{parameter.shape, sum_dtype(parameter.dtype)};
+  expect_type("adamw", "m", in[kM], moment, "to fit the parameter");
+  expect_type("adamw", "v", in[kV], moment, "to fit the parameter");
+  expect_type("adamw", "norm", in[kNorm], {{1}, moment.dtype});
+  expect_type("adamw", "rates", in[kRates], {{3}, moment.dtype},
               "{learning rate, 1 - beta1^t, 1 - beta2^t}");
-  return {parameter, parameter, parameter};
+  return {parameter, moment, moment};
 }
 
 template <typename T>

@@ -38,7 +38,7 @@ Types types_of_qkv(std::string_view op, const Attrs& attrs, const ValueType& qkv
                 " heads");
   }
   return {.out = {{shape[0], shape[1], shape[2] / 3}, qkv.dtype},
-          .lse = {{shape[0], heads, shape[1]}, qkv.dtype}};
+          .lse = {{shape[0], heads, shape[1]}, sum_dtype(qkv.dtype)}};
 }
 
 std::vector<ValueType> infer(const Attrs& attrs, std::span<const ValueType> in) {

@@ -20,7 +20,7 @@ std::vector<ValueType> infer(const Attrs&, std::span<const ValueType> in) {
     expect_floating("global_norm", operand, in[i]);
     expect_type("global_norm", operand, in[i], {in[i].shape, in[0].dtype}, "like the first input");
   }
-  return {{{1}, in[0].dtype}};
+  return {{{1}, sum_dtype(in[0].dtype)}};
 }
 
 template <typename T>

@@ -25,7 +25,7 @@ std::vector<ValueType> infer(const Attrs& attrs, std::span<const ValueType> in) 
   const ValueType channels{{in[0].shape.back()}, in[0].dtype};
   expect_type("layer_norm", "weight", in[1], channels, "to fit x " + to_string(in[0]));
   expect_type("layer_norm", "bias", in[2], channels, "to fit x " + to_string(in[0]));
-  const ValueType rows{without_last_axis(in[0].shape), in[0].dtype};
+  const ValueType rows{without_last_axis(in[0].shape), sum_dtype(in[0].dtype)};
   return {in[0], rows, rows};
 }
 
@@ -99,7 +99,7 @@ std::vector<ValueType> infer_grad(const Attrs& attrs, std::span<const ValueType>
   expect_count(op, in, count, "x, weight, mean, rstd, dy[, dx][, dw][, db]");
   expect_row(op, in[kX]);
   const ValueType channels{{in[kX].shape.back()}, in[kX].dtype};
-  const ValueType rows{without_last_axis(in[kX].shape), in[kX].dtype};
+  const ValueType rows{without_last_axis(in[kX].shape), sum_dtype(in[kX].dtype)};
   const std::string because = "to fit x " + to_string(in[kX]);
   expect_type(op, "weight", in[kWeight], channels, because);
   expect_type(op, "mean", in[kMean], rows, because);

@@ -14,9 +14,9 @@ void expect_count(std::string_view op, std::span<const ValueType> in, size_t cou
 
 void expect_floating(std::string_view op, std::string_view operand, const ValueType& type,
                      size_t least_axes) {
-  if (type.dtype != DType::f32 && type.dtype != DType::f64) {
+  if (type.dtype != DType::f32 && type.dtype != DType::f64 && type.dtype != DType::bf16) {
     throw Error(std::string(op) + ": " + std::string(operand) + " is " + to_string(type) +
-                ", expected f32 or f64");
+                ", expected f32, f64 or bf16");
   }
   if (type.shape.size() < least_axes) {
     throw Error(std::string(op) + ": " + std::string(operand) + " is " + to_string(type) +

@@ -15,7 +15,7 @@ namespace olm2 {
 // Throws Error unless there are `count` inputs; `inputs` lists their names for the message.
 void expect_count(std::string_view op, std::span<const ValueType> in, size_t count,
                   std::string_view inputs);
-// Throws Error unless `type` is f32 or f64 and has at least `least_axes` axes.
+// Throws Error unless `type` is f32, f64 or bf16 and has at least `least_axes` axes.
 void expect_floating(std::string_view op, std::string_view operand, const ValueType& type,
                      size_t least_axes = 0);
 // Throws Error unless `type` has exactly this many axes.
@@ -45,6 +45,11 @@ int64_t row_count(const Shape& shape);
 
 // Cost of an op that streams its operands once.
 Cost streaming_cost(double flops, std::span<const ValueType> in, std::span<const ValueType> out);
+
+// What sums, statistics and losses of values of this type are kept in: bf16 has too few digits.
+inline DType sum_dtype(DType dtype) {
+  return dtype == DType::bf16 ? DType::f32 : dtype;
+}
 
 // Types of samples.
 inline ValueType f32(Shape shape) {

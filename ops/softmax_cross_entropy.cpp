@@ -27,7 +27,8 @@ std::vector<ValueType> infer(const Attrs& attrs, std::span<const ValueType> in) 
   expect_classes(op, attrs, in[0]);
   const Shape rows = without_last_axis(in[0].shape);
   expect_type(op, "targets", in[1], {rows, DType::i32}, "to fit logits " + to_string(in[0]));
-  return {{{1}, in[0].dtype}, {rows, in[0].dtype}};
+  const DType sums = sum_dtype(in[0].dtype);
+  return {{{1}, sums}, {rows, sums}};
 }
 
 std::vector<ValueType> infer_grad(const Attrs& attrs, std::span<const ValueType> in) {
@@ -38,8 +39,9 @@ std::vector<ValueType> infer_grad(const Attrs& attrs, std::span<const ValueType>
   const Shape rows = without_last_axis(in[0].shape);
   const std::string because = "to fit logits " + to_string(in[0]);
   expect_type(op, "targets", in[1], {rows, DType::i32}, because);
-  expect_type(op, "lse", in[2], {rows, in[0].dtype}, because);
-  expect_type(op, "dloss", in[3], {{1}, in[0].dtype});
+  const DType sums = sum_dtype(in[0].dtype);
+  expect_type(op, "lse", in[2], {rows, sums}, because);
+  expect_type(op, "dloss", in[3], {{1}, sums});
   return {in[0]};
 }
 

@@ -162,12 +162,7 @@ Simulation simulate(const Problem& problem, const Schedule& schedule);
 // A lower bound on the device bytes of any plan: the largest node's operands and workspace.
 Minimum proven_minimum(const Problem& problem);
 
-// Seconds per node and links from FLOPs and bytes, where nothing is measured.
-struct Roofline {
-  double flops_per_s = 100e9;
-  double bytes_per_s = 20e9;
-  double launch_s = 5e-6;
-};
+// Seconds of a node from its FLOPs and bytes, where nothing is measured.
 double estimate_seconds(const Graph& graph, const Node& node, const Roofline& roofline);
 
 }  // namespace olm2

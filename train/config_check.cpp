@@ -97,7 +97,6 @@ void check_train(const Config& config, const Check& check) {
             ": the model has no position for later tokens; shorten it or raise context_length");
   }
   check.one_of("train.dtype", train.dtype, {"float32", "bfloat16"});
-  if (train.dtype != "float32") check.later("train.dtype", "\"bfloat16\"", "use \"float32\"");
   check.count("train.head_chunks", train.head_chunks, 0);
   if (train.head_chunks > 1) {
     check.later(

@@ -113,11 +113,22 @@ void measure_kernels(std::span<const Graph* const> graphs, Backend& backend, Pro
   }
 }
 
+namespace {
+
+// None for types the backend does not compute with: such a graph is planned for another one.
+int64_t workspace_of(const Graph& graph, const Node& node, Backend& backend) {
+  const auto computes = [&](ValueId value) { return backend.computes(graph.type(value).dtype); };
+  const bool all =
+      std::ranges::all_of(node.inputs, computes) && std::ranges::all_of(node.outputs, computes);
+  return all ? backend.prepare(graph, node)->workspace_bytes() : 0;
+}
+
+}  // namespace
+
 void estimate_kernels(std::span<const Graph* const> graphs, Backend& backend, Profile& profile) {
   for (const auto& [key, task] : missing_kernels(graphs, profile)) {
-    const std::unique_ptr<Kernel> kernel = backend.prepare(*task.graph, *task.node);
     profile.kernels[key] = {estimate_seconds(*task.graph, *task.node, Roofline{}),
-                            kernel->workspace_bytes()};
+                            workspace_of(*task.graph, *task.node, backend)};
   }
 }
 
@@ -125,6 +136,10 @@ void apply_profile(const Profile& profile, Problem& problem) {
   const Graph& graph = *problem.graph;
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const auto found = profile.kernels.find(signature(graph, graph.nodes()[i]));
+    if (found == profile.kernels.end() && profile.roofline) {
+      problem.seconds[i] = estimate_seconds(graph, graph.nodes()[i], *profile.roofline);
+      continue;
+    }
     if (found == profile.kernels.end()) {
       throw Error("profile (" + profile.source + "): it has no kernel '" +
                   signature(graph, graph.nodes()[i]) + "'; measure this configuration anew");

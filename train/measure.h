@@ -39,10 +39,11 @@ class KernelRunner {
 KernelRunner most_expensive_kernel(std::span<const Graph* const> graphs, Backend& backend,
                                    const Profile& profile);
 
-// The same from FLOPs and bytes; workspaces are the backend's in any case.
+// The same from FLOPs and bytes; workspaces are the backend's, if it computes such types at all.
 void estimate_kernels(std::span<const Graph* const> graphs, Backend& backend, Profile& profile);
 
-// Copies what the profile knows into the problem.  Throws Error naming a kernel it lacks.
+// Copies what the profile knows into the problem.  Throws Error naming a kernel that it neither
+// lists nor can estimate.
 void apply_profile(const Profile& profile, Problem& problem);
 
 // JSON text, byte-equal for equal profiles.

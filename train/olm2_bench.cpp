@@ -15,6 +15,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "train/files.h"
 #include "train/measure.h"
+#include "train/plan_bench.h"
 #include "train/plan_stage.h"
 #include "train/run_state.h"
 #include "train/step_runner.h"
@@ -197,19 +198,32 @@ void bench_ops(const Request& request) {
   output.finish();
 }
 
-void add_common(CLI::App& command, Request& request) {
+void add_config(CLI::App& command, Request& request) {
   command.add_option("config", request.config_file, "Configuration file (TOML)")->required();
   command.add_option("--set", request.sets, "Override a key: section.key=value")
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);
+  command.add_option("--json", request.json, "Write the lines here, too");
+}
+
+void add_common(CLI::App& command, Request& request) {
+  add_config(command, request);
   command.add_option("--steps", request.steps, "Measured repeats")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command.add_option("--warmup", request.warmup, "Repeats before that")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command.add_option("--json", request.json, "Write the lines here, too");
+}
+
+void bench_plan_table(const Request& request, PlanBench bench) {
+  bench.config_file = request.config_file;
+  bench.sets = request.sets;
+  Output output(request.json);
+  output.line({{"version", version_text()}});
+  bench_plans(bench, [&](const Json& json) { output.line(json); });
+  output.finish();
 }
 
 }  // namespace
@@ -229,9 +243,18 @@ int main(int argc, char** argv) {
   step->add_option("--throttle", request.throttle, "Slow the host links down to so many bytes/s");
   CLI::App* ops = app.add_subcommand("ops", "Every kernel of the configuration, alone");
   olm2::add_common(*ops, request);
+  olm2::PlanBench plans{.policies = {"recompute", "olm2"}, .budgets = {"80%", "60%", "40%", "30%"}};
+  CLI::App* plan = app.add_subcommand("plan", "Plans of models and budgets: overhead, gap, time");
+  olm2::add_config(*plan, request);
+  plan->add_option("--presets", plans.presets, "Values of model.preset");
+  plan->add_option("--policies", plans.policies, "Names of policies")->capture_default_str();
+  plan->add_option("--budgets", plans.budgets, "Device budgets")->capture_default_str();
+  plan->add_option("--gaps", plans.gaps, "Relative gaps at which the search may stop")
+      ->check(CLI::NonNegativeNumber);
   CLI11_PARSE_OR_EXIT_2(app, argc, argv);
   return olm2::run_program("olm2-bench", [&] {
     if (*step) olm2::bench_steps(request);
     if (*ops) olm2::bench_ops(request);
+    if (*plan) olm2::bench_plan_table(request, plans);
   });
 }

@@ -5,9 +5,11 @@
 namespace olm2 {
 namespace {
 
-void declare_like(Graph& graph, ValueId parameter, std::string name, Role role) {
-  const ValueType type = graph.type(parameter);
-  graph.add_source(std::move(name), type, role);
+// Moments of bf16 parameters are f32, like everything that small numbers are added to.
+void declare_moment(Graph& graph, ValueId parameter, std::string name) {
+  ValueType type = graph.type(parameter);
+  if (type.dtype == DType::bf16) type.dtype = DType::f32;
+  graph.add_source(std::move(name), std::move(type), Role::moment);
 }
 
 }  // namespace
@@ -24,7 +26,7 @@ std::string second_moment_name(std::string_view parameter) {
 
 void declare_gradients(Graph& graph, std::span<const Parameter> parameters) {
   for (const Parameter& p : parameters) {
-    declare_like(graph, p.value, gradient_name(graph.value(p.value).name), Role::gradient);
+    graph.add_source(gradient_name(graph.value(p.value).name), graph.type(p.value), Role::gradient);
   }
 }
 
@@ -32,8 +34,8 @@ ValueId add_optimizer(Graph& graph, std::span<const Parameter> parameters, const
   std::vector<ValueId> gradients;
   for (const Parameter& p : parameters) {
     const std::string name = graph.value(p.value).name;
-    declare_like(graph, p.value, first_moment_name(name), Role::moment);
-    declare_like(graph, p.value, second_moment_name(name), Role::moment);
+    declare_moment(graph, p.value, first_moment_name(name));
+    declare_moment(graph, p.value, second_moment_name(name));
     gradients.push_back(graph.newest(graph.find(gradient_name(name))));
   }
   graph.set_phase(Phase::update);

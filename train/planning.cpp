@@ -68,7 +68,9 @@ RunPrograms programs_of(const Config& config, int64_t alignment) {
                     .epsilon = config.optimizer.eps,
                     .weight_decay = config.optimizer.weight_decay,
                     .grad_clip = config.optimizer.grad_clip};
-  return build_programs(config.model, shape, adamw, alignment);
+  ModelConfig model = config.model;
+  model.dtype = config.train.dtype == "bfloat16" ? DType::bf16 : DType::f32;
+  return build_programs(model, shape, adamw, alignment);
 }
 
 Profile profile_of(const Config& config, const RunPrograms& run, Backend& backend, Profile known,

@@ -25,6 +25,22 @@ LinkProfile parse_link(const Json& json) {
   return link;
 }
 
+Json roofline_json(const Roofline& roofline) {
+  return {{"flops_per_s", roofline.flops_per_s},
+          {"bytes_per_s", roofline.bytes_per_s},
+          {"launch_s", roofline.launch_s}};
+}
+
+Roofline parse_roofline(const Json& json) {
+  const Roofline roofline{.flops_per_s = json.at("flops_per_s").get<double>(),
+                          .bytes_per_s = json.at("bytes_per_s").get<double>(),
+                          .launch_s = json.at("launch_s").get<double>()};
+  if (!(roofline.flops_per_s > 0) || !(roofline.bytes_per_s > 0) || !(roofline.launch_s >= 0)) {
+    throw Error("the roofline needs flops_per_s > 0, bytes_per_s > 0 and launch_s >= 0");
+  }
+  return roofline;
+}
+
 }  // namespace
 
 std::string to_json(const Profile& profile) {
@@ -32,12 +48,13 @@ std::string to_json(const Profile& profile) {
   for (const auto& [key, kernel] : profile.kernels) {
     kernels[key] = {{"seconds", kernel.seconds}, {"workspace_bytes", kernel.workspace_bytes}};
   }
-  const Json json = {{"version", 1},
-                     {"device", profile.device},
-                     {"source", profile.source},
-                     {"device_to_host", link_json(profile.device_to_host)},
-                     {"host_to_device", link_json(profile.host_to_device)},
-                     {"kernels", kernels}};
+  Json json = {{"version", 1},
+               {"device", profile.device},
+               {"source", profile.source},
+               {"device_to_host", link_json(profile.device_to_host)},
+               {"host_to_device", link_json(profile.host_to_device)},
+               {"kernels", kernels}};
+  if (profile.roofline) json["roofline"] = roofline_json(*profile.roofline);
   return json.dump(1) + "\n";
 }
 
@@ -58,6 +75,7 @@ Profile parse_profile(const std::string& text, const std::string& origin) {
       }
       profile.kernels[key] = entry;
     }
+    if (json.contains("roofline")) profile.roofline = parse_roofline(json.at("roofline"));
     return profile;
   } catch (const std::exception& error) {
     throw Error(origin + ": no usable profile: " + error.what() +

@@ -70,6 +70,7 @@ std::string CpuBackend::description() const {
 }
 
 std::unique_ptr<Kernel> CpuBackend::prepare(const Graph& graph, const Node& node) {
+  expect_computable(*this, graph, node);
   const std::vector<ValueType> in = types_of(graph, node.inputs);
   const std::vector<ValueType> out = types_of(graph, node.outputs);
   const cpu::KernelFactory make = fast_kernel_of(node.op->name);

@@ -47,7 +47,7 @@ TEST(Refusal, CountsTheInputs) {
 TEST(Refusal, SaysWhatAnOperandShouldBe) {
   EXPECT_EQ(refusal("add", {}, {{{2}, kF32}, {{3}, kF32}}),
             "add: b is f32(3), expected f32(2) like a");
-  EXPECT_EQ(refusal("gelu", {}, {{{2}, DType::bf16}}), "gelu: x is bf16(2), expected f32 or f64");
+  EXPECT_EQ(refusal("gelu", {}, {{{2}, kI32}}), "gelu: x is i32(2), expected f32, f64 or bf16");
   EXPECT_EQ(refusal("embedding", {}, {{{2, 9}, kI32}, {{5, 4}, kF32}, {{8, 4}, kF32}}),
             "embedding: tokens i32(2,9) are longer than position_table f32(8,4); shorten the "
             "sequence or enlarge the context");

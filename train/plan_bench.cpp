@@ -1,0 +1,130 @@
+#include "train/plan_bench.h"
+
+#include <chrono>
+
+#include "core/error.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "train/plan_stage.h"
+
+namespace olm2 {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Seconds of all computing of a plan.
+double computing_s(const Problem& problem, const Plan& plan) {
+  double seconds = 0;
+  for (const Step& step : plan.steps) {
+    if (step.kind != Step::Kind::compute) continue;
+    seconds += problem.seconds.at(static_cast<size_t>(step.node.index));
+  }
+  return seconds;
+}
+
+// The programs of one optimizer step at one budget: their sums, and the weakest of their proofs.
+struct Row {
+  Status status = Status::optimal;
+  double gap = 0;
+  double objective_s = 0;
+  double bound_s = 0;
+  double computing_s = 0;
+  double keep_all_s = 0;
+  int recomputed = 0;
+  int64_t copied_bytes = 0;
+  int64_t placement_loss_bytes = 0;
+  BytesPerTier peak{};
+  std::string space;
+  std::string message;
+};
+
+void add(Row& row, const Problem& problem, const Planned& planned) {
+  const Certificate& c = planned.certificate;
+  row.status = std::max(row.status, c.status);
+  row.gap = std::max(row.gap, c.gap);
+  row.objective_s += c.objective_s;
+  row.bound_s += c.bound_s;
+  row.computing_s += computing_s(problem, planned.plan);
+  row.keep_all_s += c.baseline_s;
+  row.recomputed += c.recomputed;
+  row.copied_bytes += c.copied_bytes;
+  row.placement_loss_bytes = std::max(row.placement_loss_bytes, c.placement_loss_bytes);
+  for (size_t t = 0; t < row.peak.size(); ++t) row.peak[t] = std::max(row.peak[t], c.peak[t]);
+  row.space = c.space;
+  if (!c.message.empty()) row.message = c.message;
+}
+
+Json row_json(const Row& row) {
+  Json json = {{"status", to_string(row.status)}};
+  if (row.objective_s > 0) {
+    json["overhead_percent"] = 100 * (row.objective_s / row.keep_all_s - 1);
+    json["gap_percent"] = 100 * row.gap;
+    json["objective_ms"] = 1e3 * row.objective_s;
+    json["bound_ms"] = 1e3 * row.bound_s;
+    json["computing_ms"] = 1e3 * row.computing_s;
+    json["recomputed"] = row.recomputed;
+    json["copied_bytes"] = row.copied_bytes;
+    json["placement_loss_bytes"] = row.placement_loss_bytes;
+    json["device_peak"] = row.peak[0];
+    json["host_peak"] = row.peak[1];
+    json["space"] = row.space;
+  }
+  if (!row.message.empty()) json["message"] = row.message;
+  return json;
+}
+
+// One model: every policy at every budget.
+void bench_model(const PlanBench& bench, const Config& config,
+                 const std::function<void(const Json&)>& line) {
+  CpuBackend backend({.threads = 1});  // For sizes of scratch only.
+  const PlanStage stage(config, backend, Profile{});
+  const std::vector<double> gaps =
+      bench.gaps.empty() ? std::vector{config.planner.gap} : bench.gaps;
+  for (const std::string& policy : bench.policies) {
+    for (const std::string& budget : bench.budgets) {
+      std::vector<Problem> problems = stage.problems();
+      const Budgets budgets =
+          resolve_budgets(parse_byte_size(budget), config.memory.host_budget, problems);
+      for (const double gap : gaps) {
+        PlanOptions options = stage.options();
+        options.policy = policy;
+        options.gap = gap;
+        Row row;
+        const auto start = std::chrono::steady_clock::now();
+        for (Problem& problem : problems) {
+          problem.budget = budgets.bytes;
+          add(row, problem, plan_program(problem, options));
+        }
+        const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+        Json json = {{"model", config.preset.empty() ? config.model.type : config.preset},
+                     {"policy", policy},
+                     {"budget", budget},
+                     {"device_budget", budgets.bytes[0]},
+                     {"asked_gap_percent", 100 * gap},
+                     {"plan_s", took.count()}};
+        json.update(row_json(row));
+        line(json);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void bench_plans(const PlanBench& bench, const std::function<void(const Json&)>& line) {
+  std::vector<std::string> presets = bench.presets;
+  if (presets.empty()) presets.emplace_back();
+  for (const std::string& policy : bench.policies) find_policy(policy);
+  for (const std::string& preset : presets) {
+    std::vector<std::string> sets = bench.sets;
+    if (!preset.empty()) sets.push_back("model.preset=" + preset);
+    const Config config = load_config(bench.config_file, sets);
+    if (config.planner.profile == "measure") {
+      throw Error(
+          "planner.profile: got \"measure\", but a table of plans measures nothing; expected "
+          "\"estimate\" or a profile file such as data/profiles/h200-like.json");
+    }
+    bench_model(bench, config, line);
+  }
+}
+
+}  // namespace olm2

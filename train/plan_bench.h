@@ -1,0 +1,29 @@
+// Tables of plans: what every policy makes of models and budgets, how close to the bound, how fast.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace olm2 {
+
+struct PlanBench {
+  std::string config_file = {};
+  std::vector<std::string> sets = {};  // Overrides, as of --set.
+  std::vector<std::string> presets =
+      {};  // Values of model.preset; empty: the configuration's model.
+  std::vector<std::string> policies = {};  // Names of policies.
+  std::vector<std::string> budgets = {};   // "60%", "3 GiB".
+  std::vector<double> gaps = {};           // Where the search may stop; empty: the configuration's.
+};
+
+// Plans every combination, largest budget first, and calls `line` with one object for each:
+// overhead over keeping everything, gap to the bound, seconds it took, and the milliseconds of
+// computing in a step, waits left out.  Measures nothing: planner.profile must be "estimate" or a
+// file.  Throws Error for a wrong configuration, and for planner.profile = "measure".
+void bench_plans(const PlanBench& bench,
+                 const std::function<void(const nlohmann::ordered_json&)>& line);
+
+}  // namespace olm2
