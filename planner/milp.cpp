@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <numeric>
 
 #include "planner/arrange.h"
@@ -17,13 +18,18 @@ constexpr double kProven = 1e-9;  // A relative gap that counts as none.
 
 class Deadline {
  public:
-  explicit Deadline(double seconds) : limit_s_(seconds), start_(Clock::now()) {}
+  explicit Deadline(const PlanOptions& options)
+      : limit_s_(options.time_limit_s), should_stop_(options.should_stop), start_(Clock::now()) {}
   double passed_s() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
-  double left_s() const { return std::max(0.0, limit_s_ - passed_s()); }
+  double left_s() const {
+    if (should_stop_ && should_stop_()) return 0;
+    return std::max(0.0, limit_s_ - passed_s());
+  }
 
  private:
   using Clock = std::chrono::steady_clock;
   double limit_s_;
+  std::function<bool()> should_stop_;
   Clock::time_point start_;
 };
 
@@ -46,14 +52,15 @@ Solution solve(const Question& question, MilpModel& model) {
       .gap = question.options.gap,
       .time_limit_s = question.deadline.left_s(),
       .broken_rows = [&](std::span<const double> x) { return broken_memory_rows(model, x); },
-      .progress = {},
+      .should_stop = question.options.should_stop,
+      .memory_limit_bytes = question.options.memory_limit_bytes,
   };
   if (question.options.progress) {
     request.progress = [&](double gap) {
       question.options.progress(question.deadline.passed_s(), gap);
     };
   }
-  Solution solution = solve_with_glpk(model.linear, request);
+  Solution solution = olm2::solve(model.linear, request);
   if (request.progress) {
     const bool found = !solution.x.empty();
     request.progress(found ? 1 - solution.bound / solution.objective : -1.0);
@@ -136,7 +143,7 @@ Question ask(const Problem& problem, const PlanOptions& options, bool may_recomp
              bool may_swap) {
   return {.problem = problem,
           .options = options,
-          .deadline = Deadline(options.time_limit_s),
+          .deadline = Deadline(options),
           .slots = slots_of(problem, options.space, may_recompute),
           .may_swap = may_swap};
 }

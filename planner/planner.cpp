@@ -39,6 +39,10 @@ void check_space(const PlanOptions& options) {
   throw Error("planner.space: got '" + options.space + "', expected one of " + names);
 }
 
+bool is_stopped(const PlanOptions& options) {
+  return options.should_stop && options.should_stop();
+}
+
 bool has_plan(const PolicyResult& result) {
   return result.status == Status::optimal || result.status == Status::feasible;
 }
@@ -59,7 +63,7 @@ Found plan_until_it_fits(const Problem& problem, const Policy& policy, PlanOptio
   const double time_limit_s = options.time_limit_s;
   for (int attempt = 0; attempt < kMaxTries; ++attempt) {
     options.time_limit_s = time_limit_s - watch.seconds();
-    if (attempt > 0 && options.time_limit_s <= 0) break;
+    if (attempt > 0 && (options.time_limit_s <= 0 || is_stopped(options))) break;
     PolicyResult result = policy.plan(asked, options);
     if (attempt == 0) found.first = result;
     if (!has_plan(result)) break;
@@ -96,7 +100,8 @@ Found best_plan(const Problem& problem, const Policy& policy, const PlanOptions&
                 const Stopwatch& watch) {
   Found found = plan_until_it_fits(problem, policy, options, watch);
   const auto wants_more = [&] {
-    return !is_close_enough(found, options) && watch.seconds() < options.time_limit_s;
+    return !is_close_enough(found, options) && watch.seconds() < options.time_limit_s &&
+           !is_stopped(options);
   };
   // Whole tensors leave fewer gaps between addresses.
   if (policy.swaps && options.partial_swap && (found.loss_bytes > 0 || !found.realized) &&

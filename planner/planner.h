@@ -36,6 +36,10 @@ struct PlanOptions {
   bool partial_swap = true;    // Tensors may be swapped in part.
   // Called now and then with the seconds spent and the gap so far (negative: no plan yet).
   std::function<void(double seconds, double gap)> progress = {};
+  // Planning ends soon after this says true, with the best plan so far.  Asked often, on the thread
+  // that plans.
+  std::function<bool()> should_stop = {};
+  int64_t memory_limit_bytes = 0;  // Of the solver alone; 0: half of the machine's memory.
 };
 
 // What can be said of the smallest budget.

@@ -9,6 +9,7 @@
 #include <functional>
 #include <limits>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace olm2 {
@@ -54,30 +55,58 @@ struct LinearModel {
   }
 };
 
+// Which fractional integer to split on, and where the search goes on after a dead end.
+enum class Branching : uint8_t { most_fractional, driebeck_tomlin, pseudo_costs };
+enum class Backtracking : uint8_t { depth_first, best_bound, best_projection };
+
 struct SolverRequest {
   double gap = 0;           // Relative; the search stops there.
   double time_limit_s = 0;  // Wall clock.
   // Constraints too many to list: returns those that `x` breaks, none if it keeps all of them.
   // A solution is accepted only after this returned nothing for it.  May be empty.
-  std::function<std::vector<Row>(std::span<const double> x)> broken_rows;
+  std::function<std::vector<Row>(std::span<const double> x)> broken_rows = {};
   // Called now and then with the relative gap so far (negative: no solution yet).
-  std::function<void(double gap)> progress;
+  std::function<void(double gap)> progress = {};
+  // Called with every solution better than those before, and the bound at that time (-kUnbounded
+  // while nothing is proven).
+  std::function<void(double objective, std::span<const double> x, double bound)> on_incumbent = {};
+  // The search ends soon (50 ms) after this says true.  Called often, on the thread of the caller.
+  std::function<bool()> should_stop = {};
+  // A value per column, or empty.  Where it keeps all constraints it is the first solution; where
+  // it does not, its integers are tried, and the other columns solved for (they may be NaN).
+  std::vector<double> start = {};
+  double cutoff = kUnbounded;      // Only solutions with a smaller objective count.
+  int64_t memory_limit_bytes = 0;  // Of the solver alone; 0: half of the machine's memory.
+  // The defaults are what was fastest on training steps.
+  Branching branching = Branching::driebeck_tomlin;
+  Backtracking backtracking = Backtracking::best_projection;
+  bool cuts = false;        // Gomory, rounding, cover and clique cuts.
+  bool round_first = true;  // Looks for solutions near the relaxation's before branching.
 };
 
 // optimal     within the asked gap.
-// feasible    time ran out; `bound` says how good it may become.
+// feasible    the search ended early; `bound` says how good a solution may become.
 // infeasible  proven to have no solution.
-// unknown     time ran out before a solution was found.
+// not_better  proven to have no solution below the cutoff; whether there is one above is open.
+// unknown     the search ended before a solution was found.
 struct Solution {
-  enum class Verdict : uint8_t { optimal, feasible, infeasible, unknown };
+  enum class Verdict : uint8_t { optimal, feasible, infeasible, not_better, unknown };
   Verdict verdict = Verdict::unknown;
   double objective = kUnbounded;
-  double bound = -kUnbounded;  // No solution has a smaller objective.
-  std::vector<double> x;       // Per column; empty unless optimal or feasible.
+  double bound = -kUnbounded;  // No solution has a smaller objective (not_better: the cutoff).
+  std::vector<double> x = {};  // Per column; empty unless optimal or feasible.
   // Per row of the model its multiplier in the last linear relaxation before any branching: what
   // one more unit on its binding side adds to the objective.  Also there when time ran out, zeros
   // at worst.  No more than the solver's opinion: planner/bound_value.h says what they prove.
-  std::vector<double> prices;
+  std::vector<double> prices = {};
+  std::string reason = {};  // Why the search ended early: "time is up"; empty if it did not.
 };
+
+// Throws Error if the solver refuses the model (which then is our mistake).  Exceptions of the
+// request's functions pass through.
+Solution solve(const LinearModel& model, const SolverRequest& request);
+
+// Half of the machine's memory.
+int64_t default_memory_limit();
 
 }  // namespace olm2

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <stdexcept>
@@ -63,7 +64,7 @@ Covering random_covering(uint64_t seed) {
 }
 
 SolverRequest exact() {
-  return {.gap = 0, .time_limit_s = 60, .broken_rows = {}, .progress = {}};
+  return {.gap = 0, .time_limit_s = 60};
 }
 
 TEST(GlpkSolver, EqualsTryingAllSubsets) {
@@ -164,6 +165,153 @@ TEST(GlpkSolver, LetsExceptionsOfItsCallerThrough) {
     }
   }
   EXPECT_TRUE(thrown);
+}
+
+// Every item: keeps any load that can be kept, at the highest price.
+std::vector<double> all_items(const Covering& covering) {
+  return std::vector<double>(covering.weights.size(), 1.0);
+}
+
+double price(const Covering& covering, std::span<const double> x) {
+  double sum = 0;
+  for (size_t i = 0; i < x.size(); ++i) sum += covering.prices[i] * x[i];
+  return sum;
+}
+
+TEST(GlpkSolver, TellsEverySolutionThatIsBetterThanTheLast) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const Covering covering = random_covering(seed);
+    SolverRequest request = exact();
+    request.start = all_items(covering);
+    std::vector<double> objectives;
+    std::vector<double> last;
+    request.on_incumbent = [&](double objective, std::span<const double> x, double bound) {
+      EXPECT_NEAR(price(covering, x), objective, 1e-6);
+      EXPECT_LE(bound, objective);
+      EXPECT_TRUE(objectives.empty() || objective < objectives.back());
+      objectives.push_back(objective);
+      last.assign(x.begin(), x.end());
+    };
+    const Solution solution = solve_with_glpk(model_of(covering), request);
+    ASSERT_FALSE(objectives.empty());
+    EXPECT_EQ(objectives.front(), price(covering, request.start)) << seed;
+    EXPECT_EQ(objectives.back(), solution.objective);
+    EXPECT_EQ(last, solution.x);
+    EXPECT_NEAR(solution.objective, cheapest_by_trying_all(covering), 1e-6) << seed;
+  }
+}
+
+TEST(GlpkSolver, ReturnsAGoodStartWhereThereIsNoTime) {
+  const Covering covering = random_covering(3);
+  SolverRequest request{.gap = 0, .time_limit_s = 0};
+  request.start = all_items(covering);
+  const Solution solution = solve_with_glpk(model_of(covering), request);
+  EXPECT_EQ(solution.verdict, Solution::Verdict::feasible);
+  EXPECT_EQ(solution.x, request.start);
+  EXPECT_EQ(solution.bound, -kUnbounded);
+  EXPECT_EQ(solution.reason, "time is up");
+}
+
+TEST(GlpkSolver, RepairsAStartByItsIntegersAndForgetsOneThatHasNone) {
+  const Covering covering = random_covering(5);
+  LinearModel model = model_of(covering);
+  // A continuous column must equal the last item's.
+  const int last = static_cast<int>(covering.weights.size()) - 1;
+  const int copy = model.add({.cost = 0, .lower = 0, .upper = 1, .integer = false});
+  model.rows.push_back({.terms = {{last, 1.0}, {copy, -1.0}}, .lower = 0, .upper = 0});
+  SolverRequest request = exact();
+  request.gap = 0.99;  // The first solution will do.
+  request.round_first = false;
+  request.start = all_items(covering);
+  request.start.push_back(std::nan(""));
+  const Solution repaired = solve_with_glpk(model, request);
+  ASSERT_EQ(repaired.verdict, Solution::Verdict::optimal);
+  EXPECT_EQ(repaired.x, std::vector<double>(covering.weights.size() + 1, 1.0));
+
+  request.gap = 0;
+  std::ranges::fill(request.start, 0.0);  // Carries nothing.
+  const Solution found = solve_with_glpk(model, request);
+  EXPECT_NEAR(found.objective, cheapest_by_trying_all(covering), 1e-6);
+}
+
+TEST(GlpkSolver, ProvesThatNothingIsBelowACutoffAndFindsWhatIs) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const Covering covering = random_covering(seed);
+    const double best = cheapest_by_trying_all(covering);
+    SolverRequest request = exact();
+    request.cutoff = best - 0.5;  // Prices are whole.
+    const Solution none = solve_with_glpk(model_of(covering), request);
+    EXPECT_EQ(none.verdict, Solution::Verdict::not_better) << seed;
+    EXPECT_TRUE(none.x.empty());
+    EXPECT_GE(none.bound, request.cutoff - 1e-6);
+    EXPECT_LE(none.bound, best + 1e-6);
+    request.cutoff = best + 0.5;
+    const Solution some = solve_with_glpk(model_of(covering), request);
+    ASSERT_EQ(some.verdict, Solution::Verdict::optimal) << seed;
+    EXPECT_NEAR(some.objective, best, 1e-6);
+  }
+}
+
+TEST(GlpkSolver, AnswersTheSameWhateverTheSearchOrder) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    const Covering covering = random_covering(seed);
+    const double best = cheapest_by_trying_all(covering);
+    for (const Branching branching :
+         {Branching::most_fractional, Branching::driebeck_tomlin, Branching::pseudo_costs}) {
+      for (const Backtracking backtracking :
+           {Backtracking::depth_first, Backtracking::best_bound, Backtracking::best_projection}) {
+        for (const bool cuts : {false, true}) {
+          SolverRequest request = exact();
+          request.branching = branching;
+          request.backtracking = backtracking;
+          request.cuts = cuts;
+          request.round_first = !cuts;
+          EXPECT_NEAR(solve_with_glpk(model_of(covering), request).objective, best, 1e-6) << seed;
+        }
+      }
+    }
+  }
+}
+
+// Far too hard to prove: every sum of weights is even, and the load is odd.
+LinearModel endless(int items) {
+  LinearModel model;
+  Row row{.terms = {}, .lower = 0, .upper = kUnbounded};
+  double sum = 0;
+  for (int i = 0; i < items; ++i) {
+    const double weight = 2.0 * (1000 + i * i % 101);
+    const int column = model.add({.cost = 0.731 * weight, .lower = 0, .upper = 1, .integer = true});
+    row.terms.push_back({column, weight});
+    sum += weight;
+  }
+  row.lower = 2 * std::floor(sum / 4) + 1;
+  model.rows.push_back(row);
+  return model;
+}
+
+TEST(GlpkSolver, StopsSoonAfterItIsTold) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  SolverRequest request = exact();
+  request.should_stop = [&] { return Clock::now() - start > std::chrono::milliseconds(100); };
+  const Solution solution = solve_with_glpk(endless(60), request);
+  EXPECT_EQ(solution.verdict, Solution::Verdict::feasible);
+  EXPECT_LT(solution.bound, solution.objective);
+  EXPECT_GT(solution.bound, 0.9 * solution.objective);
+  EXPECT_EQ(solution.reason, "it was stopped");
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(10));
+}
+
+TEST(GlpkSolver, EndsWithAReasonWhereMemoryIsShort) {
+  SolverRequest request = exact();
+  request.memory_limit_bytes = 1 << 20;
+  LinearModel model = endless(60);
+  for (int i = 0; i < 2000; ++i) model.rows.push_back(model.rows.front());
+  const Solution solution = solve_with_glpk(model, request);
+  EXPECT_EQ(solution.verdict, Solution::Verdict::unknown);
+  EXPECT_EQ(solution.reason, "the solver needs more than its 1048576 bytes of memory");
+  EXPECT_EQ(solve_with_glpk(model_of(random_covering(3)), exact()).verdict,
+            Solution::Verdict::optimal);
 }
 
 }  // namespace
