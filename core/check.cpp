@@ -5,6 +5,8 @@
 // What a buffer holds is tracked as one (value, range); values are SSA, so equal names are equal
 // bytes, however often they were computed.
 #include <algorithm>
+#include <array>
+#include <map>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -61,7 +63,9 @@ class Checker {
   // --- the request and the frame ---------------------------------------------------------------
   void check_problem();
   void check_arenas();
-  void check_buffer(BufferId id, const std::unordered_map<int64_t, ValueId>& state_at);
+  // Per tier the state sources with a home there.
+  using HomesByOffset = std::array<std::map<int64_t, ValueId>, kTierCount>;
+  void check_buffer(BufferId id, const HomesByOffset& homes);
   void check_start();
   void check_end();
   void check_overlaps();
@@ -71,14 +75,16 @@ class Checker {
   void check_in_place(const Instruction& instruction, const Node& node);
   void check_workspace(const Instruction& instruction, int64_t needed);
   void check_copy(const Instruction& instruction);
-  // Whole, in order, contiguous, aligned, on the device.
-  void check_operand(const Operand& operand, ValueId expected, const char* role);
+  // Whole, in order, contiguous, aligned, in `tier`.
+  void check_operand(const Operand& operand, ValueId expected, const char* role,
+                     Tier tier = Tier::device);
   void check_piece(ValueId value, const Piece& piece);
   void check_boundary(std::span<const Operand> operands);
 
   // --- accesses --------------------------------------------------------------------------------
   void read(ValueId value, const Piece& piece);
   void write(ValueId value, const Piece& piece);
+  bool is_part_of_home(const Piece& piece, ValueId value, ValueId home) const;
   void replace(BufferId id, ValueId value, Range range);
 
   // --- words -----------------------------------------------------------------------------------
@@ -138,16 +144,23 @@ void Checker::check_problem() {
   ensure(alignment > 0 && (alignment & (alignment - 1)) == 0, "alignment is no power of two");
   ensure(problem_.workspace.size() == graph_.nodes().size(), "one workspace size per node");
   ensure(problem_.state_offset.size() == graph_.values().size(), "one state offset per value");
+  ensure(problem_.rest.empty() || problem_.rest.size() == graph_.values().size(),
+         "one resting place per value");
   for (size_t i = 0; i < graph_.values().size(); ++i) {
     const ValueId id{static_cast<int32_t>(i)};
     const Value& value = graph_.value(id);
     if (!is_state(value.role) || value.producer.valid()) continue;
     const int64_t offset = problem_.state_offset[i];
-    if (offset < 0 || !is_aligned(offset) ||
-        offset > problem_.state_bytes - problem_.padded_bytes(id)) {
+    const StateRest rest = problem_.rest_of(id);
+    // Bytes that are free for part of the step lie above those that never are.
+    const bool has_home = rest.at_start || rest.at_end;
+    const bool stays = rest.at_start && rest.at_end;
+    const int64_t below = problem_.state_bytes_in(rest.tier);
+    if (has_home && (offset < 0 || !is_aligned(offset) ||
+                     (stays && offset > below - problem_.padded_bytes(id)))) {
       fail("state " + value.name + " lies at offset " + std::to_string(offset) + ", expected " +
            std::to_string(problem_.padded_bytes(id)) +
-           " aligned bytes below state_bytes = " + std::to_string(problem_.state_bytes));
+           " aligned bytes below state_bytes = " + std::to_string(below));
     }
   }
 }
@@ -161,19 +174,20 @@ void Checker::check_arenas() {
            " bytes, the budget is " + std::to_string(budget));
     }
   }
-  std::unordered_map<int64_t, ValueId> state_at;
+  HomesByOffset homes;
   for (size_t i = 0; i < graph_.values().size(); ++i) {
-    const Value& value = graph_.values()[i];
-    if (is_state(value.role) && !value.producer.valid() && value.type.bytes() > 0) {
-      state_at[problem_.state_offset[i]] = ValueId{static_cast<int32_t>(i)};
-    }
+    const ValueId id{static_cast<int32_t>(i)};
+    const Value& value = graph_.value(id);
+    if (!is_state(value.role) || value.producer.valid() || value.type.bytes() == 0) continue;
+    const StateRest rest = problem_.rest_of(id);
+    if (rest.at_start || rest.at_end) homes[index_of(rest.tier)][problem_.state_offset[i]] = id;
   }
   for (size_t i = 0; i < schedule_.buffers.size(); ++i) {
-    check_buffer({static_cast<int32_t>(i)}, state_at);
+    check_buffer({static_cast<int32_t>(i)}, homes);
   }
 }
 
-void Checker::check_buffer(BufferId id, const std::unordered_map<int64_t, ValueId>& state_at) {
+void Checker::check_buffer(BufferId id, const HomesByOffset& homes) {
   const Buffer& buffer = this->buffer(id);
   if (index_of(buffer.tier) >= kTierCount) {
     fail("buffer " + std::to_string(id.index) + " is in no tier");
@@ -189,28 +203,40 @@ void Checker::check_buffer(BufferId id, const std::unordered_map<int64_t, ValueI
   if (!is_aligned(buffer.offset) || !is_aligned(buffer.bytes)) {
     fail(name_of(id) + " is not aligned to " + std::to_string(problem_.alignment) + " bytes");
   }
-  if (buffer.tier != Tier::device || buffer.offset >= problem_.state_bytes || buffer.bytes == 0) {
-    return;
-  }
-  const auto found = state_at.find(buffer.offset);
-  if (found == state_at.end() || problem_.padded_bytes(found->second) != buffer.bytes) {
-    fail(name_of(id) + " lies below state_bytes = " + std::to_string(problem_.state_bytes) +
+  if (buffer.offset >= problem_.state_bytes_in(buffer.tier) || buffer.bytes == 0) return;
+  // The last home that begins at or before the buffer: all of it on the device, part of it where
+  // state leaves and returns in pieces.
+  const std::map<int64_t, ValueId>& here = homes[index_of(buffer.tier)];
+  const auto after = here.upper_bound(buffer.offset);
+  const auto found = after == here.begin() ? here.end() : std::prev(after);
+  const bool is_home =
+      found != here.end() &&
+      (buffer.tier == Tier::device
+           ? buffer.offset == found->first && buffer.bytes == problem_.padded_bytes(found->second)
+           : buffer.offset + buffer.bytes <= found->first + problem_.padded_bytes(found->second));
+  if (!is_home) {
+    fail(name_of(id) +
+         " lies below state_bytes = " + std::to_string(problem_.state_bytes_in(buffer.tier)) +
          " and is not the home of a state source");
   }
   state_of_[static_cast<size_t>(id.index)] = found->second;
 }
 
-// Start and end list whole values, one piece each, on the device; state in its home.
+// Start and end list whole values on the device, one piece each; state in its home, in pieces where
+// it does not live there for the whole step.
 void Checker::check_boundary(std::span<const Operand> operands) {
   for (const Operand& operand : operands) {
     if (!exists(operand.value)) fail("lists a value that does not exist");
-    if (operand.pieces.size() != 1) {
+    const Value& value = graph_.value(operand.value);
+    const StateRest rest = value.home.valid() ? problem_.rest_of(value.home) : StateRest{};
+    const bool rests = value.home.valid() && (moment_ < 0 ? rest.at_start : rest.at_end);
+    const bool may_be_cut = rests && !problem_.lives_at_home(operand.value);
+    if (operand.pieces.size() != 1 && !may_be_cut) {
       fail(name_of(operand.value) + " is listed in " + std::to_string(operand.pieces.size()) +
            " pieces, expected one");
     }
-    check_operand(operand, operand.value, "lists");
-    const Value& value = graph_.value(operand.value);
-    if (!value.home.valid()) continue;
+    check_operand(operand, operand.value, "lists", rests ? rest.tier : Tier::device);
+    if (!rests) continue;
     const int64_t expected = problem_.state_offset[static_cast<size_t>(value.home.index)];
     const int64_t offset = buffer(operand.pieces[0].buffer).offset;
     if (offset != expected) {
@@ -231,11 +257,16 @@ void Checker::check_start() {
     }
     if (present[index]) fail(name_of(operand.value) + " is listed twice");
     present[index] = true;
-    write(operand.value, operand.pieces[0]);
+    for (const Piece& piece : operand.pieces) write(operand.value, piece);
   }
   for (size_t i = 0; i < graph_.values().size(); ++i) {
-    if (!graph_.values()[i].producer.valid() && !present[i]) {
-      fail("source " + graph_.values()[i].name + " is missing");
+    const Value& value = graph_.values()[i];
+    if (value.producer.valid()) continue;
+    const bool expected =
+        !is_state(value.role) || problem_.rest_of({static_cast<int32_t>(i)}).at_start;
+    if (expected && !present[i]) fail("source " + value.name + " is missing");
+    if (!expected && present[i]) {
+      fail("state " + value.name + " is listed, though nobody left its content there");
     }
   }
 }
@@ -245,12 +276,13 @@ void Checker::check_end() {
   check_boundary(schedule_.at_end);
   std::vector<bool> present(graph_.values().size(), false);
   for (const Operand& operand : schedule_.at_end) {
-    read(operand.value, operand.pieces[0]);
+    for (const Piece& piece : operand.pieces) read(operand.value, piece);
     present[static_cast<size_t>(operand.value.index)] = true;
   }
   for (size_t i = 0; i < graph_.values().size(); ++i) {
     const Value& value = graph_.values()[i];
     if (!is_state(value.role) || value.producer.valid()) continue;
+    if (!problem_.rest_of({static_cast<int32_t>(i)}).at_end) continue;
     const ValueId newest = graph_.newest({static_cast<int32_t>(i)});
     if (!present[static_cast<size_t>(newest.index)]) {
       fail("state " + value.name + " does not hold its newest version " + name_of(newest));
@@ -283,7 +315,7 @@ void Checker::check_piece(ValueId value, const Piece& piece) {
   }
 }
 
-void Checker::check_operand(const Operand& operand, ValueId expected, const char* role) {
+void Checker::check_operand(const Operand& operand, ValueId expected, const char* role, Tier tier) {
   if (operand.value != expected) {
     fail(std::string(role) + " " +
          (exists(operand.value) ? name_of(operand.value) : std::string("nothing")) + ", expected " +
@@ -297,9 +329,9 @@ void Checker::check_operand(const Operand& operand, ValueId expected, const char
     const Piece& piece = operand.pieces[k];
     check_piece(expected, piece);
     const Buffer& buffer = this->buffer(piece.buffer);
-    if (buffer.tier != Tier::device) {
+    if (buffer.tier != tier) {
       fail(std::string(role) + " " + name + " in " + name_of(piece.buffer) +
-           ", expected it on the device");
+           ", expected it on the " + std::string(olm2::to_string(tier)));
     }
     if (piece.range.begin != value_end || (k > 0 && buffer.offset != arena_end)) {
       fail(std::string(role) + " " + name + " with a gap before " + to_string(piece.range));
@@ -335,7 +367,7 @@ void Checker::check_compute(const Instruction& instruction) {
     check_operand(instruction.writes[k], node.outputs[k], "writes");
     const Value& output = graph_.value(node.outputs[k]);
     const int64_t offset = buffer(instruction.writes[k].pieces[0].buffer).offset;
-    if (output.home.valid() &&
+    if (problem_.lives_at_home(node.outputs[k]) &&
         offset != problem_.state_offset[static_cast<size_t>(output.home.index)]) {
       fail("writes " + output.name + " at offset " + std::to_string(offset) +
            ", expected it at the address of state " + name_of(output.home));
@@ -454,12 +486,19 @@ void Checker::read(ValueId value, const Piece& piece) {
 
 void Checker::write(ValueId value, const Piece& piece) {
   const ValueId home = state_of_[static_cast<size_t>(piece.buffer.index)];
-  const bool is_whole = piece.range.bytes() == graph_.type(value).bytes();
-  if (home.valid() && (graph_.value(value).home != home || !is_whole)) {
+  if (home.valid() && !is_part_of_home(piece, value, home)) {
     fail("writes " + name_of(value) + " " + to_string(piece.range) + " over state " +
          name_of(home));
   }
   replace(piece.buffer, value, piece.range);
+}
+
+// What state is written over: a version of the same source, byte for byte where it belongs.
+bool Checker::is_part_of_home(const Piece& piece, ValueId value, ValueId home) const {
+  const int64_t begin = problem_.state_offset[static_cast<size_t>(home.index)] + piece.range.begin;
+  const bool is_whole = piece.range.bytes() == graph_.type(value).bytes();
+  return graph_.value(value).home == home && buffer(piece.buffer).offset == begin &&
+         (is_whole || buffer(piece.buffer).tier != Tier::device);
 }
 
 void Checker::replace(BufferId id, ValueId value, Range range) {

@@ -24,15 +24,25 @@ struct Range {
   auto operator<=>(const Range&) const = default;
 };
 
+// Where the content of a state source is between programs, and whether this program finds it there.
+struct StateRest {
+  Tier tier = Tier::device;
+  bool at_start = true;  // Its content is there when the step begins ...
+  bool at_end = true;    // ... and its newest version must be there when the step has ended.
+};
+
 // The whole input of a policy.
 struct Problem {
   const Graph* graph = nullptr;
   std::vector<ValueId> results;    // Read by somebody after the step.
   std::vector<double> seconds;     // Per node.
   std::vector<int64_t> workspace;  // Per node, bytes of scratch on the device.
-  // Per value: where a state source lives in the device arena; -1 for everything else.
+  // Per value: where a state source rests in the arena of its tier; -1 for everything else.
   std::vector<int64_t> state_offset;
-  int64_t state_bytes = 0;  // The device arena below this belongs to state.
+  // Per value, read of state sources only.  Empty: all rest on the device, there at start and end.
+  std::vector<StateRest> rest = {};
+  int64_t state_bytes = 0;         // The device arena below this belongs to state.
+  BytesPerTier state_elsewhere{};  // The same of the other tiers' arenas.
   LinkProfile device_to_host;
   LinkProfile host_to_device;
   BytesPerTier budget{};   // Bytes; the device's includes the state.
@@ -41,16 +51,28 @@ struct Problem {
   int64_t padded_bytes(ValueId value) const {
     return padded(graph->type(value).bytes(), alignment);
   }
+  StateRest rest_of(ValueId source) const {
+    return rest.empty() ? StateRest{} : rest.at(static_cast<size_t>(source.index));
+  }
+  int64_t state_bytes_in(Tier tier) const {
+    return tier == Tier::device ? state_bytes : state_elsewhere[index_of(tier)];
+  }
+  // `value` takes no bytes of its own on the device: a version of state whose home there keeps its
+  // bytes from the start of the step on, or a state source that has no content yet.  All other
+  // versions of state are like activations until they come to rest.
+  bool lives_at_home(ValueId value) const;
 };
 
 // A step of a Plan, replayed in list order:
 // compute  needs every input of `node` whole on the device and makes every output there, whole.
-//          A version of state replaces the content of its home; nothing may read older versions
-//          afterwards.
+//          A version that lives at home replaces the content of its home; nothing may read older
+//          versions afterwards.
 // copy     needs `value`[range] in `from` and makes it exist in `to` as well.
 // drop     forgets `value`[range] in `from`.  Its bytes can be used again from here on; if a copy
 //          reads or writes them, whoever uses them again waits for it.
-// Inputs and state are on the device at the start; state and results must be there at the end.
+// Inputs are on the device at the start, state is where it rests; results must be on the device at
+// the end, the newest versions of state where they rest.  State that rests in another tier stays
+// there: a copy of a newer version to that tier replaces the content of its home, piece by piece.
 // Ranges begin and end at multiples of the alignment, or at the end of the value.
 struct Step {
   enum class Kind : uint8_t { compute, copy, drop };
@@ -108,8 +130,9 @@ struct Instruction {
 struct Schedule {
   std::vector<Instruction> instructions;
   std::vector<Buffer> buffers;
-  // What is in memory when the step begins (inputs, state), one piece each, and what must be there
-  // when it has ended (newest versions of state, results).
+  // What is in memory when the step begins (inputs, state), and what must be there when it has
+  // ended (newest versions of state, results).  One piece each, but for state that does not stay at
+  // home on the device for the whole step.
   std::vector<Operand> at_start;
   std::vector<Operand> at_end;
   BytesPerTier arena{};  // Bytes to allocate per tier = planned peak.
@@ -135,10 +158,22 @@ class CheckedSchedule {
 //     workspaces are large enough; a copy moves the same range of the same value over a link
 //     that exists;
 //  5. every buffer lies inside its arena, every arena inside its budget, and nothing but state
-//     below state_bytes; state lies at its given offset;
-//  6. at the end every state source holds its newest version and every result is there.
+//     below state_bytes of its tier; state lies at its given offset;
+//  6. at the end every state source that somebody needs then rests, in its newest version, where
+//     Problem::rest says, and every result is there.
 // Shares no code with what makes schedules (planner/).  Throws Error naming the instruction.
 CheckedSchedule check(const Problem& problem, Schedule schedule);
+
+// Programs under their names, which run in this order, again and again.  Owns nothing.
+struct ProgramInTurn {
+  std::string_view name;
+  const Problem* problem = nullptr;
+};
+
+// Proves that programs hand state to each other: a source rests at one place in all of them, no two
+// at the same, and what a program needs at its start was left there by the one before that knows
+// it, out of reach of those between.  Throws Error naming the source and both programs.
+void check_handover(std::span<const ProgramInTurn> turns);
 
 // Text forms; parse(to_string(x)) prints as x again.  Values and nodes appear by name.
 std::string to_string(const Graph& graph, const Plan& plan);

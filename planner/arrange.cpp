@@ -37,10 +37,6 @@ struct Story {
   std::vector<int64_t> bytes = {};           // Per position: what must be on the device.
 };
 
-bool takes_bytes(const Value& value) {
-  return !value.home.valid();
-}
-
 size_t at(ValueId value) {
   return static_cast<size_t>(value.index);
 }
@@ -76,25 +72,26 @@ void find_lives(Story& story) {
   std::vector<int> current(graph.values().size(), -1);
   for (size_t v = 0; v < graph.values().size(); ++v) {
     const Value& value = graph.values()[v];
-    if (!value.producer.valid() && takes_bytes(value)) {
-      current[v] = begin_life(story, {static_cast<int32_t>(v)}, -1);
+    const ValueId id{static_cast<int32_t>(v)};
+    if (!value.producer.valid() && !story.problem.lives_at_home(id)) {
+      current[v] = begin_life(story, id, -1);
     }
   }
   for (int e = 0; e < story.end; ++e) {
     const Node& node = node_at(story, e);
     for (const ValueId input : node.inputs) {
-      if (!takes_bytes(graph.value(input))) continue;
+      if (story.problem.lives_at_home(input)) continue;
       ensure(current[at(input)] >= 0, "an order reads a value before it is made");
       read(story, current[at(input)], e);
     }
     for (const ValueId output : node.outputs) {
-      if (!takes_bytes(graph.value(output))) continue;
+      if (story.problem.lives_at_home(output)) continue;
       current[at(output)] = begin_life(story, output, e);
       story.made[at(e)].push_back(current[at(output)]);
     }
   }
   for (const ValueId result : story.problem.results) {
-    if (takes_bytes(graph.value(result))) read(story, current[at(result)], story.end);
+    if (!story.problem.lives_at_home(result)) read(story, current[at(result)], story.end);
   }
 }
 

@@ -26,7 +26,7 @@ double sum_of(const std::vector<double>& seconds) {
 
 // Padded bytes that a value takes among those planned for; 0 for state.
 int64_t bytes_of(const Problem& problem, ValueId value) {
-  return problem.graph->value(value).home.valid() ? 0 : problem.padded_bytes(value);
+  return problem.lives_at_home(value) ? 0 : problem.padded_bytes(value);
 }
 
 // Least device bytes of what a node makes, beside its inputs, and of its scratch.

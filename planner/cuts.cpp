@@ -38,6 +38,14 @@ void join_chains(const Problem& problem, const Plan& plan,
   }
 }
 
+// Versions of state that rests in another tier take each other's place there, piece by piece.
+void join_versions(const Problem& problem, CutClasses& classes) {
+  for (size_t v = 0; v < problem.graph->values().size(); ++v) {
+    const ValueId home = problem.graph->values()[v].home;
+    if (home.valid() && problem.rest_of(home).tier != Tier::device) classes.join(v, index(home));
+  }
+}
+
 }  // namespace
 
 std::vector<std::vector<int64_t>> cuts_of(const Problem& problem, const Plan& plan, bool with_drops,
@@ -45,6 +53,7 @@ std::vector<std::vector<int64_t>> cuts_of(const Problem& problem, const Plan& pl
   const size_t values = problem.graph->values().size();
   CutClasses classes(values);
   join_chains(problem, plan, choices, classes);
+  join_versions(problem, classes);
   std::vector<std::vector<int64_t>> by_class(values);
   for (const Step& step : plan.steps) {
     if (step.kind == Step::Kind::compute) continue;

@@ -13,7 +13,8 @@ namespace {
 class DropWalk {
  public:
   DropWalk(const Problem& problem, const Plan& plan)
-      : graph_(*problem.graph),
+      : problem_(problem),
+        graph_(*problem.graph),
         cuts_(cuts_of(problem, plan, false, {})),
         needed_(graph_.values().size()) {
     for (size_t v = 0; v < needed_.size(); ++v) {
@@ -62,9 +63,15 @@ class DropWalk {
   size_t piece_count(ValueId value) const { return cuts(value).size() - 1; }
   Range whole(ValueId value) const { return {0, graph_.type(value).bytes()}; }
 
+  // Where state rests it is never dropped.
+  bool rests(ValueId value, Tier tier) const {
+    if (problem_.lives_at_home(value)) return true;
+    const ValueId home = graph_.value(value).home;
+    return tier != Tier::device && home.valid() && problem_.rest_of(home).tier == tier;
+  }
   template <typename Visit>
-  void for_pieces(ValueId value, Range range, const Visit& visit) {
-    if (graph_.value(value).home.valid()) return;  // State is never dropped.
+  void for_pieces(ValueId value, Tier tier, Range range, const Visit& visit) {
+    if (rests(value, tier)) return;
     for (size_t p = 0; p < piece_count(value); ++p) {
       const Range piece{cuts(value)[p], cuts(value)[p + 1]};
       if (piece.begin >= range.begin && piece.end <= range.end) visit(p, piece);
@@ -74,13 +81,13 @@ class DropWalk {
     drops_.push_back(drop_step(value, range, tier));
   }
   void make(ValueId value, Tier tier, Range range) {
-    for_pieces(value, range, [&](size_t p, Range piece) {
+    for_pieces(value, tier, range, [&](size_t p, Range piece) {
       if (!needed(value, tier)[p]) add_drop(value, tier, piece);
       needed(value, tier)[p] = false;
     });
   }
   void use(ValueId value, Tier tier, Range range) {
-    for_pieces(value, range, [&](size_t p, Range piece) {
+    for_pieces(value, tier, range, [&](size_t p, Range piece) {
       if (!needed(value, tier)[p]) add_drop(value, tier, piece);
       needed(value, tier)[p] = true;
     });
@@ -100,6 +107,7 @@ class DropWalk {
     return result;
   }
 
+  const Problem& problem_;
   const Graph& graph_;
   std::vector<std::vector<int64_t>> cuts_;
   std::vector<std::array<std::vector<bool>, kTierCount>> needed_;

@@ -5,18 +5,27 @@
 namespace olm2 {
 namespace {
 
+// State that comes to rest at the end of the step may be cut and computed over its older versions.
 bool is_result(const Problem& problem, ValueId value) {
-  return std::ranges::find(problem.results, value) != problem.results.end();
+  return !problem.graph->value(value).home.valid() &&
+         std::ranges::find(problem.results, value) != problem.results.end();
+}
+
+// An input whose bytes an output may take over, as far as its role goes.
+bool is_transient(const Problem& problem, ValueId input, ValueId output) {
+  const Value& value = problem.graph->value(input);
+  if (value.role == Role::activation) return true;
+  if (!value.home.valid() || problem.lives_at_home(input)) return false;
+  return value.producer.valid() || problem.graph->value(output).home == value.home;
 }
 
 bool obeys_graph(const Problem& problem, const Node& node, InPlace pair) {
   const Graph& graph = *problem.graph;
   const ValueId output = node.outputs.at(static_cast<size_t>(pair.output));
   const ValueId input = node.inputs.at(static_cast<size_t>(pair.input));
-  const Value& over = graph.value(input);
-  return !graph.value(output).home.valid() && over.role == Role::activation &&
+  return !problem.lives_at_home(output) && is_transient(problem, input, output) &&
          std::ranges::count(node.inputs, input) == 1 && !is_result(problem, input) &&
-         !is_result(problem, output) && graph.type(output).bytes() == over.type.bytes();
+         !is_result(problem, output) && graph.type(output).bytes() == graph.type(input).bytes();
 }
 
 // Follows which values on the device have been copied off it.

@@ -3,8 +3,9 @@
 // One deterministic rule, shared by everything that counts or assigns bytes.  Output o of a
 // compute step lies on input i exactly if
 //  1. the op lists (o, i), and no pair listed earlier took o or i;
-//  2. o has no home (a version of state always lives in its home), i is an activation that appears
-//     once among the node's inputs, and neither is a result;
+//  2. o does not live at home (Problem::lives_at_home), i is an activation or a version of state
+//     that does not live at home either (the source itself only under its own next version), it
+//     appears once among the node's inputs, and neither is a result without a home;
 //  3. both have the same number of bytes;
 //  4. i was not copied off the device since it was last made there or brought back whole;
 //  5. the plan drops all of i on the device directly after the step, before the next compute or

@@ -38,7 +38,9 @@ Buffer buffer_of(const Problem& problem, const Stay& stay,
                 .bytes = stay.bytes,
                 .first = -1,
                 .last = instructions_before.back()};
-  if (stay.is_home) buffer.offset = problem.state_offset[static_cast<size_t>(stay.value.index)];
+  if (stay.home.valid()) {
+    buffer.offset = problem.state_offset[static_cast<size_t>(stay.home.index)] + stay.range.begin;
+  }
   if (stay.begin >= 0) buffer.first = instructions_before[static_cast<size_t>(stay.begin)];
   if (stay.end != kNeverDropped) {
     buffer.last = instructions_before[static_cast<size_t>(stay.end)] - 1;

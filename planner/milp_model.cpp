@@ -85,7 +85,7 @@ class Builder {
   double units(int64_t bytes) const { return static_cast<double>(bytes) / model_.unit_bytes; }
   const Node& node_at(int slot) const { return graph_.node(model_.slots[at(slot)].node); }
   bool is_counted(ValueId value) const {
-    return !graph_.value(value).home.valid() && problem_.padded_bytes(value) > 0;
+    return !problem_.lives_at_home(value) && problem_.padded_bytes(value) > 0;
   }
   double seconds_ms(int slot) const {
     return problem_.seconds[at(model_.slots[at(slot)].node.index)] * kMilliseconds;

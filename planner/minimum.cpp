@@ -68,7 +68,7 @@ std::vector<Occupant> working_set(const Problem& problem, const Node& node, int6
   const Graph& graph = *problem.graph;
   std::vector<Occupant> occupants = {state_of(problem)};
   const auto add = [&](ValueId value) {
-    if (graph.value(value).home.valid()) return;
+    if (problem.lives_at_home(value)) return;
     occupants.push_back({graph.value(value).name, problem.padded_bytes(value)});
   };
   for (const ValueId input : std::set<ValueId>(node.inputs.begin(), node.inputs.end())) add(input);
@@ -84,12 +84,21 @@ std::vector<Occupant> working_set(const Problem& problem, const Node& node, int6
   return occupants;
 }
 
+// State that is on the device at the start, but not for the whole step.
+bool starts_above(const Problem& problem, ValueId value) {
+  const bool is_source = problem.graph->value(value).home == value;
+  return is_source && problem.lives_at_home(value) && problem.rest_of(value).at_start &&
+         problem.state_offset[static_cast<size_t>(value.index)] >= problem.state_bytes;
+}
+
 std::vector<Occupant> at_start(const Problem& problem) {
   std::vector<Occupant> occupants = {state_of(problem)};
   for (size_t v = 0; v < problem.graph->values().size(); ++v) {
     const Value& value = problem.graph->values()[v];
-    if (value.role != Role::input) continue;
-    occupants.push_back({value.name, problem.padded_bytes({static_cast<int32_t>(v)})});
+    const ValueId id{static_cast<int32_t>(v)};
+    if (value.role == Role::input || starts_above(problem, id)) {
+      occupants.push_back({value.name, problem.padded_bytes(id)});
+    }
   }
   return occupants;
 }
@@ -98,7 +107,8 @@ std::vector<Occupant> at_end(const Problem& problem) {
   std::vector<Occupant> occupants = {state_of(problem)};
   for (const ValueId result : std::set<ValueId>(problem.results.begin(), problem.results.end())) {
     const Value& value = problem.graph->value(result);
-    if (!value.home.valid()) occupants.push_back({value.name, problem.padded_bytes(result)});
+    if (problem.lives_at_home(result)) continue;
+    occupants.push_back({value.name, problem.padded_bytes(result)});
   }
   return occupants;
 }

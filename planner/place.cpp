@@ -1,8 +1,10 @@
 // Buffers that hold parts of one operand must follow each other; everything that hangs together in
-// this way is one group with fixed inner offsets.  Groups are packed tier by tier, above the state.
+// this way is one group with fixed inner offsets.  Groups are packed tier by tier, above the state;
+// state that is there for part of the step is a group with a given address.
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "core/error.h"
@@ -72,13 +74,13 @@ struct Member {
   int64_t offset = 0;
 };
 
-// Groups of the buffers of one tier that have no address yet; offsets from the lowest member.
+// Groups of the buffers of one tier; offsets from the lowest member.
 std::vector<std::vector<Member>> groups_of(const Schedule& schedule, const RigidSets& sets,
-                                           const std::vector<bool>& is_fixed, Tier tier) {
+                                           Tier tier) {
   std::map<size_t, size_t> group_of_root;
   std::vector<std::vector<Member>> groups;
   for (size_t b = 0; b < schedule.buffers.size(); ++b) {
-    if (is_fixed[b] || schedule.buffers[b].tier != tier) continue;
+    if (schedule.buffers[b].tier != tier) continue;
     const auto [root, offset] = sets.find(b);
     const auto [found, is_new] = group_of_root.try_emplace(root, groups.size());
     if (is_new) groups.emplace_back();
@@ -91,47 +93,80 @@ std::vector<std::vector<Member>> groups_of(const Schedule& schedule, const Rigid
   return groups;
 }
 
-void place_tier(const Problem& problem, const RigidSets& sets, const std::vector<bool>& is_fixed,
-                Tier tier, uint64_t random_seed, Schedule& schedule) {
-  const int64_t base = tier == Tier::device ? padded(problem.state_bytes, problem.alignment) : 0;
-  const auto groups = groups_of(schedule, sets, is_fixed, tier);
-  std::vector<BoxGroup> boxes;
-  for (const std::vector<Member>& group : groups) {
-    BoxGroup box_group;
-    for (const Member& member : group) {
-      const Buffer& buffer = schedule.buffers[member.buffer];
-      box_group.boxes.push_back({.offset = member.offset,
-                                 .bytes = buffer.bytes,
-                                 .first = buffer.first,
-                                 .last = buffer.last});
+// Per buffer where it must lie: where state rests.
+using GivenOffsets = std::vector<std::optional<int64_t>>;
+
+GivenOffsets given_offsets(const Problem& problem, const Schedule& schedule) {
+  GivenOffsets given(schedule.buffers.size());
+  const auto rest = [&](const std::vector<Operand>& operands, bool is_start) {
+    for (const Operand& operand : operands) {
+      const ValueId home = problem.graph->value(operand.value).home;
+      if (!home.valid()) continue;
+      const StateRest there = problem.rest_of(home);
+      if (!(is_start ? there.at_start : there.at_end)) continue;
+      for (const Piece& piece : operand.pieces) {
+        given[as_size(piece.buffer.index)] =
+            problem.state_offset.at(as_size(home.index)) + piece.range.begin;
+      }
     }
+  };
+  rest(schedule.at_start, true);
+  rest(schedule.at_end, false);
+  return given;
+}
+
+BoxGroup boxes_of(const Schedule& schedule, const std::vector<Member>& group,
+                  const GivenOffsets& given) {
+  BoxGroup boxes;
+  for (const Member& member : group) {
+    const Buffer& buffer = schedule.buffers[member.buffer];
+    boxes.boxes.push_back({.offset = member.offset,
+                           .bytes = buffer.bytes,
+                           .first = buffer.first,
+                           .last = buffer.last});
+    if (given[member.buffer]) boxes.fixed_at = *given[member.buffer] - member.offset;
+  }
+  return boxes;
+}
+
+bool ends_below(const BoxGroup& group, int64_t base) {
+  return group.fixed_at && std::ranges::all_of(group.boxes, [&](const Box& box) {
+           return *group.fixed_at + box.offset + box.bytes <= base;
+         });
+}
+
+void place_tier(const Problem& problem, const RigidSets& sets, const GivenOffsets& given, Tier tier,
+                uint64_t random_seed, Schedule& schedule) {
+  const int64_t base = padded(problem.state_bytes_in(tier), problem.alignment);
+  std::vector<std::vector<Member>> groups;
+  std::vector<BoxGroup> boxes;
+  const auto settle = [&](const std::vector<Member>& group, int64_t offset) {
+    for (const Member& member : group) {
+      schedule.buffers[member.buffer].offset = offset + member.offset;
+    }
+  };
+  for (std::vector<Member>& group : groups_of(schedule, sets, tier)) {
+    BoxGroup box_group = boxes_of(schedule, group, given);
+    if (ends_below(box_group, base)) {  // In nobody's way.
+      settle(group, *box_group.fixed_at);
+      continue;
+    }
+    groups.push_back(std::move(group));
     boxes.push_back(std::move(box_group));
   }
   const Packing packing = random_seed == 0
                               ? pack(boxes, base)
                               : pack_at_random(boxes, base, problem.alignment, random_seed);
-  for (size_t g = 0; g < groups.size(); ++g) {
-    for (const Member& member : groups[g]) {
-      schedule.buffers[member.buffer].offset = packing.offset[g] + member.offset;
-    }
-  }
+  for (size_t g = 0; g < groups.size(); ++g) settle(groups[g], packing.offset[g]);
   schedule.arena[index_of(tier)] = packing.top;
 }
 
 }  // namespace
 
 void place(const Problem& problem, Schedule& schedule, uint64_t random_seed) {
-  std::vector<bool> is_fixed(schedule.buffers.size(), false);
-  for (const Operand& operand : schedule.at_start) {
-    if (!is_state(problem.graph->value(operand.value).role)) continue;
-    const auto buffer = as_size(operand.pieces.at(0).buffer.index);
-    is_fixed[buffer] = true;
-    schedule.buffers[buffer].offset = problem.state_offset.at(as_size(operand.value.index));
-  }
+  const GivenOffsets given = given_offsets(problem, schedule);
   const RigidSets sets = rigid_sets(schedule);
-  for (const Tier tier : kTiers) {
-    place_tier(problem, sets, is_fixed, tier, random_seed, schedule);
-  }
+  for (const Tier tier : kTiers) place_tier(problem, sets, given, tier, random_seed, schedule);
 }
 
 }  // namespace olm2

@@ -14,8 +14,13 @@ std::string graph_text(const NamedProblem& program) {
   const Problem& problem = *program.problem;
   std::string text = std::string(program.name) + "\n" + to_string(*problem.graph) + "results";
   for (const ValueId result : problem.results) text += " " + problem.graph->value(result).name;
-  text += "\nstate " + std::to_string(problem.state_bytes);
+  text += "\nstate";
+  for (const Tier tier : kTiers) text += " " + std::to_string(problem.state_bytes_in(tier));
   for (const int64_t offset : problem.state_offset) text += " " + std::to_string(offset);
+  for (const StateRest& rest : problem.rest) {
+    text += " " + std::string(to_string(rest.tier)) + (rest.at_start ? "+" : "-") +
+            (rest.at_end ? "+" : "-");
+  }
   return text + "\n";
 }
 

@@ -9,7 +9,9 @@ Occupancy replay(const Problem& problem, const Plan& plan) {
   const PlanTrace trace = trace_plan(problem, plan);
   const size_t steps = plan.steps.size();
   BytesPerTier start{};
-  start[index_of(Tier::device)] = padded(problem.state_bytes, problem.alignment);
+  for (const Tier tier : kTiers) {
+    start[index_of(tier)] = padded(problem.state_bytes_in(tier), problem.alignment);
+  }
   std::vector<BytesPerTier> change(steps + 1);
   for (const Stay& stay : trace.stays) {
     if (stay.is_home) continue;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <utility>
 
 #include "core/error.h"
 #include "planner/in_place.h"
@@ -29,7 +30,9 @@ class Tracer {
         choices_(in_place_choices(problem, plan)),
         cuts_(cuts_of(problem, plan, true, choices_)),
         stay_of_(graph_.values().size()),
-        newest_(graph_.values().size()) {}
+        newest_(graph_.values().size()),
+        home_stay_(graph_.values().size(), kAbsent),
+        resting_(graph_.values().size()) {}
 
   PlanTrace run() {
     start();
@@ -92,8 +95,22 @@ class Tracer {
                             .bytes = padded(range.bytes(), problem_.alignment),
                             .begin = begin,
                             .end = kNeverDropped,
-                            .is_home = false});
+                            .is_home = false,
+                            .home = {}});
     return as_index(trace_.stays.size() - 1);
+  }
+
+  // The place where (part of) a state source rests.
+  int32_t open_home(ValueId value, Tier tier, Range range, int32_t begin) {
+    const int32_t stay = open(value, tier, range, begin);
+    settle(stay, graph_.value(value).home);
+    return stay;
+  }
+  void settle(int32_t stay, ValueId home) {
+    Stay& place = trace_.stays[as_size(stay)];
+    place.home = home;
+    place.is_home =
+        problem_.state_offset.at(as_size(home.index)) < problem_.state_bytes_in(place.tier);
   }
 
   Operand piece(ValueId value, int32_t stay, Range range) const {
@@ -105,36 +122,61 @@ class Tracer {
       const Value& value = graph_.values()[v];
       if (value.producer.valid()) continue;
       const ValueId id{as_index(v)};
-      ensure(value.role == Role::input || problem_.state_offset.at(v) >= 0,
-             value.name + " is state without an address");
+      if (is_state(value.role)) {
+        start_state(id);
+        continue;
+      }
       const Range whole{0, value.type.bytes()};
       const int32_t stay = open(id, Tier::device, whole, -1);
-      trace_.stays.back().is_home = is_state(value.role);
-      if (is_state(value.role)) {
-        newest_[v] = id;
-        home_stay_.resize(std::max(home_stay_.size(), v + 1), kAbsent);
-        home_stay_[v] = stay;
-      } else {
-        places(id, Tier::device).assign(1, stay);
-      }
+      places(id, Tier::device).assign(1, stay);
       trace_.at_start.push_back(piece(id, stay, whole));
     }
   }
 
+  void start_state(ValueId source) {
+    const StateRest rest = problem_.rest_of(source);
+    const auto v = as_size(source.index);
+    if (!rest.at_start) return;
+    ensure(problem_.state_offset.at(v) >= 0, name(source) + " is state without an address");
+    if (problem_.lives_at_home(source)) {
+      const Range whole{0, graph_.type(source).bytes()};
+      newest_[v] = source;
+      home_stay_[v] = open_home(source, Tier::device, whole, -1);
+      trace_.at_start.push_back(piece(source, home_stay_[v], whole));
+      return;
+    }
+    Places& stays = places(source, rest.tier);
+    Operand operand{.value = source, .pieces = {}};
+    for (size_t p = 0; p < stays.size(); ++p) {
+      stays[p] = open_home(source, rest.tier, piece_range(source, p), -1);
+      operand.pieces.push_back({.buffer = {stays[p]}, .range = piece_range(source, p)});
+    }
+    resting_[v].assign(stays.size(), source);
+    trace_.at_start.push_back(std::move(operand));
+  }
+
   // All of a value on the device.
   Operand whole_operand(ValueId value) {
+    if (!problem_.lives_at_home(value)) return whole_operand(value, Tier::device);
     const ValueId home = graph_.value(value).home;
-    if (home.valid()) {
-      const ValueId there = newest_[as_size(home.index)];
-      if (there != value) {
-        fail("needs " + name(value) + ", but " + name(home) + " holds " + name(there) + " here");
-      }
-      return piece(value, home_stay_[as_size(home.index)], {0, graph_.type(value).bytes()});
+    const ValueId there = newest_[as_size(home.index)];
+    if (there != value) {
+      fail("needs " + name(value) + ", but " + name(home) + " holds " +
+           (there.valid() ? name(there) : std::string("nothing")) + " here");
     }
+    const int32_t stay = home_stay_[as_size(home.index)];
+    if (!problem_.rest_of(home).at_end) trace_.stays[as_size(stay)].end = as_index(step_) + 1;
+    return piece(value, stay, {0, graph_.type(value).bytes()});
+  }
+
+  Operand whole_operand(ValueId value, Tier tier) {
     Operand operand{.value = value, .pieces = {}};
-    const Places& stays = places(value, Tier::device);
+    const Places& stays = places(value, tier);
     for (size_t p = 0; p < stays.size(); ++p) {
-      if (stays[p] < 0) fail("needs " + describe(value, p) + ", which is not on the device");
+      if (stays[p] < 0) {
+        fail("needs " + describe(value, p) + ", which is not on the " +
+             std::string(to_string(tier)));
+      }
       operand.pieces.push_back({.buffer = {stays[p]}, .range = piece_range(value, p)});
     }
     return operand;
@@ -152,8 +194,7 @@ class Tracer {
     for (const ValueId input : node.inputs) operands.reads.push_back(whole_operand(input));
     for (size_t o = 0; o < node.outputs.size(); ++o) {
       const ValueId output = node.outputs[o];
-      const ValueId home = graph_.value(output).home;
-      if (home.valid()) {
+      if (problem_.lives_at_home(output)) {
         write_version(node, o);
       } else {
         make_output(node, o);
@@ -171,7 +212,8 @@ class Tracer {
                               .bytes = padded(workspace, problem_.alignment),
                               .begin = begin,
                               .end = begin + 1,
-                              .is_home = false});
+                              .is_home = false,
+                              .home = {}});
     }
   }
 
@@ -216,7 +258,7 @@ class Tracer {
     const int64_t bytes = value.type.bytes();
     const auto [begin, end] = step.range;
     const std::string text = "[" + std::to_string(begin) + "," + std::to_string(end) + ")";
-    if (value.home.valid()) fail("state stays at its address for the whole step");
+    if (problem_.lives_at_home(step.value)) fail("state stays at its address for the whole step");
     if (begin < 0 || end > bytes || begin > end || (begin == end && bytes > 0)) {
       fail("range " + text + " of a value of " + std::to_string(bytes) + " bytes");
     }
@@ -224,8 +266,8 @@ class Tracer {
       fail("range " + text + " does not begin and end at multiples of " +
            std::to_string(problem_.alignment));
     }
-    const bool is_result =
-        std::ranges::find(problem_.results, step.value) != problem_.results.end();
+    const bool is_result = !value.home.valid() && std::ranges::find(problem_.results, step.value) !=
+                                                      problem_.results.end();
     if ((value.role == Role::input || is_result) && step.range.bytes() != bytes) {
       fail("inputs and results move and are dropped whole, got " + text);
     }
@@ -249,14 +291,33 @@ class Tracer {
         fail(describe(step.value, p) + " is on the " + std::string(to_string(step.to)) +
              " already");
       }
-      target[p] = open(step.value, step.to, range, as_index(step_));
+      target[p] = rests_in(step.value, step.to) ? bring_home(step.value, p, range, step.to)
+                                                : open(step.value, step.to, range, as_index(step_));
       operands.reads.push_back(piece(step.value, source[p], range));
       operands.writes.push_back(piece(step.value, target[p], range));
     }
   }
 
+  // Whether `value` is a version of state whose resting place is another tier, `tier`.
+  bool rests_in(ValueId value, Tier tier) const {
+    const ValueId home = graph_.value(value).home;
+    return tier != Tier::device && home.valid() && problem_.rest_of(home).tier == tier;
+  }
+
+  // Where piece `p` of a version of state rests from now on: in the place of the version before.
+  int32_t bring_home(ValueId value, size_t p, Range range, Tier tier) {
+    std::vector<ValueId>& resting = resting_[as_size(graph_.value(value).home.index)];
+    if (resting.empty()) resting.resize(piece_count(value));
+    const ValueId before = std::exchange(resting[p], value);
+    if (!before.valid()) return open_home(value, tier, range, as_index(step_));
+    return std::exchange(places(before, tier)[p], kAbsent);
+  }
+
   void drop(const Step& step) {
     const auto [first, last] = pieces_of(step);
+    if (rests_in(step.value, step.from)) {
+      fail("the " + std::string(to_string(step.from)) + " is where this state rests");
+    }
     Places& stays = places(step.value, step.from);
     for (size_t p = first; p < last; ++p) {
       if (stays[p] == kAbsent) {
@@ -271,13 +332,24 @@ class Tracer {
     for (size_t v = 0; v < graph_.values().size(); ++v) {
       const Value& value = graph_.values()[v];
       if (value.producer.valid() || !is_state(value.role)) continue;
-      trace_.at_end.push_back(whole_operand(graph_.newest({as_index(v)})));
+      const ValueId source{as_index(v)};
+      if (problem_.rest_of(source).at_end) trace_.at_end.push_back(rest(source));
     }
     for (const ValueId result : problem_.results) {
-      const Operand operand = whole_operand(result);
-      const bool is_listed = graph_.value(result).home.valid();  // With the state.
-      if (!is_listed) trace_.at_end.push_back(operand);
+      const ValueId home = graph_.value(result).home;
+      const bool is_listed = home.valid() && problem_.rest_of(home).at_end &&
+                             graph_.newest(home) == result;  // With the state.
+      if (!is_listed) trace_.at_end.push_back(whole_operand(result));
     }
+  }
+
+  // The newest version of a state source, where it rests; from now on its address is given.
+  Operand rest(ValueId source) {
+    const ValueId newest = graph_.newest(source);
+    if (problem_.lives_at_home(newest)) return whole_operand(newest);
+    Operand operand = whole_operand(newest, problem_.rest_of(source).tier);
+    for (const Piece& piece : operand.pieces) settle(piece.buffer.index, source);
+    return operand;
   }
 
   const Problem& problem_;
@@ -286,8 +358,10 @@ class Tracer {
   std::vector<std::vector<InPlace>> choices_;
   std::vector<std::vector<int64_t>> cuts_;
   std::vector<std::array<Places, kTierCount>> stay_of_;
-  std::vector<ValueId> newest_;     // Per state source: the version its home holds.
-  std::vector<int32_t> home_stay_;  // Per state source.
+  std::vector<ValueId> newest_;     // Per state source at home: the version its home holds.
+  std::vector<int32_t> home_stay_;  // Per state source at home.
+  // Per state source that rests in another tier, and piece: the version there.
+  std::vector<std::vector<ValueId>> resting_;
   size_t step_ = 0;
   PlanTrace trace_;
 };

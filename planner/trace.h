@@ -26,7 +26,8 @@ struct Stay {
   int64_t bytes = 0;     // Padded.
   int32_t begin = -1;    // -1: there before the first step.
   int32_t end = 0;       // Step of the drop; kNeverDropped: there after the last step.
-  bool is_home = false;  // A state source; its bytes are counted by Problem::state_bytes.
+  bool is_home = false;  // Counted by Problem::state_bytes_in(tier), not here.
+  ValueId home = {};     // The state source that rests here, at a given address; invalid: anywhere.
 };
 
 // What a step touches; `buffer` of a piece is the index of a Stay.
@@ -39,7 +40,7 @@ struct StepOperands {
 struct PlanTrace {
   std::vector<Stay> stays;
   std::vector<StepOperands> steps;  // Empty operands for drops.
-  std::vector<Operand> at_start;    // Inputs and state sources, in graph order, one piece each.
+  std::vector<Operand> at_start;    // Inputs and state sources, in graph order.
   std::vector<Operand> at_end;      // Newest versions of state, then results.
 };
 

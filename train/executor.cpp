@@ -14,6 +14,7 @@
 #include "memory/copy_engine.h"
 #include "train/executor_program.h"
 #include "train/measured_occupancy.h"
+#include "train/state_contents.h"
 
 namespace olm2 {
 namespace {
@@ -38,42 +39,14 @@ CopyEngineOptions copy_options(const ExecutorOptions& options) {
   return copies;
 }
 
-// Every state source has one place in all programs, and no program uses the place of another's.
-void check_states(std::span<const ExecutableProgram> programs) {
-  struct Home {
-    const ValueType* type = nullptr;
-    int64_t offset = 0;
-    const ExecutableProgram* program = nullptr;
-  };
-  std::map<std::string, Home> homes;
+// The same, proven to hand state to each other.
+std::vector<ExecutableProgram> checked(std::vector<ExecutableProgram> programs) {
+  std::vector<ProgramInTurn> turns;
   for (const ExecutableProgram& program : programs) {
-    const Graph& graph = *program.problem.graph;
-    for (size_t i = 0; i < graph.values().size(); ++i) {
-      const Value& value = graph.values()[i];
-      if (!is_state(value.role) || value.producer.valid()) continue;
-      const Home home{&value.type, program.problem.state_offset[i], &program};
-      const auto [known, is_new] = homes.emplace(value.name, home);
-      const Home& other = known->second;
-      if (is_new || (other.offset == home.offset && *other.type == *home.type)) continue;
-      throw Error("executor: state " + value.name + " is " + to_string(*other.type) +
-                  " at offset " + std::to_string(other.offset) + " in program " +
-                  other.program->name + ", and " + to_string(*home.type) + " at offset " +
-                  std::to_string(home.offset) + " in program " + program.name);
-    }
+    turns.push_back({program.name, &program.problem});
   }
-  std::vector<std::pair<std::string, Home>> by_offset(homes.begin(), homes.end());
-  std::ranges::sort(by_offset, {}, [](const auto& entry) { return entry.second.offset; });
-  int64_t end = 0;
-  for (const auto& [name, home] : by_offset) {
-    if (home.offset < end) throw Error("executor: state " + name + " overlaps other state");
-    end = home.offset + home.type->bytes();
-  }
-  for (const ExecutableProgram& program : programs) {
-    if (program.problem.state_bytes >= end) continue;
-    throw Error("executor: program " + program.name + " leaves " +
-                std::to_string(program.problem.state_bytes) +
-                " bytes to state, all programs need " + std::to_string(end));
-  }
+  check_handover(turns);
+  return programs;
 }
 
 }  // namespace
@@ -81,6 +54,7 @@ void check_states(std::span<const ExecutableProgram> programs) {
 struct Executor::Impl {
   std::vector<ExecutableProgram> programs;
   ExecutorOptions options;
+  StateContents contents;
   BytesPerTier arena_bytes{};
   Arenas arenas;
   std::unordered_map<std::string, std::unique_ptr<Kernel>> kernels;
@@ -91,8 +65,7 @@ struct Executor::Impl {
   size_t last_program = 0;        // That of the last step.
 
   Impl(std::vector<ExecutableProgram> all, Backend& backend, const ExecutorOptions& chosen)
-      : programs(std::move(all)), options(chosen) {
-    check_states(programs);
+      : programs(checked(std::move(all))), options(chosen), contents(programs) {
     allocate(backend);
     const PrepareKernel prepare = [&](const Graph& graph, const Node& node) {
       std::unique_ptr<Kernel>& kernel = kernels[kernel_key(graph, node)];
@@ -107,6 +80,7 @@ struct Executor::Impl {
       copy_lists.push_back(bound.back().copies);
       longest = std::max(longest, bound.back().instructions);
     }
+    list_untouched();
     if (options.trace) trace.resize(longest);
     copies = std::make_unique<CopyEngine>(std::move(copy_lists), copy_options(options));
   }
@@ -128,6 +102,22 @@ struct Executor::Impl {
                   " bytes on disk, which this executor does not use");
     }
     for (size_t tier = 0; tier < kTierCount; ++tier) arenas[tier] = Arena(arena_bytes[tier]);
+  }
+
+  // Per program the state that only others know and that lies where this one never writes.
+  void list_untouched() {
+    std::map<std::string_view, RestingState> all;
+    for (const BoundProgram& program : bound) {
+      for (const auto& [name, state] : program.states) all.emplace(name, state);
+    }
+    for (size_t i = 0; i < bound.size(); ++i) {
+      for (const auto& [name, state] : all) {
+        const std::byte* begin = arenas[index_of(state.tier)].at(0);
+        const int64_t spared = programs[i].problem.state_bytes_in(state.tier);
+        const bool is_spared = state.bytes.data() + state.bytes.size() <= begin + spared;
+        if (is_spared && !bound[i].states.contains(name)) bound[i].untouched.push_back(state);
+      }
+    }
   }
 
   const BoundProgram& program(size_t index) const {
@@ -154,6 +144,7 @@ StepReport Executor::Impl::run(size_t index) {
   StepReport report;
   traced = 0;
   last_program = index;
+  contents.begin(index, programs[index].name);
   copies->begin(index);
   const SteadyClock::time_point begin = copies->begin_time();
   SteadyClock::time_point now = begin;
@@ -182,6 +173,7 @@ StepReport Executor::Impl::run(size_t index) {
     copies->abandon();
     throw;
   }
+  contents.end(index);
   footprint.add_surroundings(program);
   keep_trace(program, index);
   report.seconds = seconds_between(begin, now);
@@ -208,7 +200,7 @@ size_t Executor::program_index(std::string_view name) const {
 std::span<std::byte> Executor::state(std::string_view name) {
   for (const BoundProgram& program : impl_->bound) {
     const auto found = program.states.find(name);
-    if (found != program.states.end()) return found->second;
+    if (found != program.states.end()) return found->second.bytes;
   }
   throw Error("executor: no state is named '" + std::string(name) + "'");
 }

@@ -51,9 +51,9 @@ struct TraceEvent {
 
 class Executor {
  public:
-  // Programs share one arena per tier (the largest any of them wants) and one set of state
-  // addresses.  Kernels are prepared here.  Throws Error if memory is missing, or if programs
-  // disagree about where a state source lives.
+  // Programs, in the order they run in, again and again; they share one arena per tier (the largest
+  // any of them wants) and one set of state addresses.  Kernels are prepared here.  Throws Error if
+  // memory is missing, or if programs do not hand state to each other (check_handover).
   Executor(std::vector<ExecutableProgram> programs, Backend& backend, ExecutorOptions options = {});
   ~Executor();
   Executor(const Executor&) = delete;
@@ -61,13 +61,15 @@ class Executor {
 
   size_t program_index(std::string_view name) const;  // Throws Error.
 
-  // Memory of a state source (any program's), between steps.  Throws Error for an unknown name.
+  // Memory of a state source (any program's) where it rests, between steps.  Throws Error for a
+  // name that is unknown or rests nowhere.
   std::span<std::byte> state(std::string_view name);
   // Memory of an input of a program: write it right before run(); other programs reuse it.
   std::span<std::byte> input(size_t program, std::string_view name);
   // Memory of a result of a program, right after run().
   std::span<const std::byte> result(size_t program, std::string_view name) const;
 
+  // Throws Error if state it needs was overwritten by a program that does not keep it.
   StepReport run(size_t program);
 
   // Bytes allocated per tier: the largest planned peak.

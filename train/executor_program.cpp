@@ -164,12 +164,26 @@ class Binder {
   void hand_out() {
     for (const Operand& operand : schedule_.at_start) {
       const Value& value = graph_.value(operand.value);
-      (is_state(value.role) ? program_.states : program_.inputs)[value.name] = span_of(operand);
+      if (is_state(value.role)) {
+        hand_out_state(operand);
+      } else {
+        program_.inputs[value.name] = span_of(operand);
+      }
     }
     for (const Operand& operand : schedule_.at_end) {
+      const ValueId home = graph_.value(operand.value).home;
+      if (home.valid() && problem_.rest_of(home).at_end) hand_out_state(operand);
       if (std::ranges::find(problem_.results, operand.value) == problem_.results.end()) continue;
       program_.results[graph_.value(operand.value).name] = span_of(operand);
     }
+  }
+  void hand_out_state(const Operand& operand) {
+    const ValueId home = graph_.value(operand.value).home;
+    const StateRest rest = problem_.rest_of(home);
+    program_.states[graph_.value(home).name] = {.tier = rest.tier,
+                                                .bytes = span_of(operand),
+                                                .at_start = rest.at_start,
+                                                .at_end = rest.at_end};
   }
 
   const Problem& problem_;
@@ -212,12 +226,14 @@ void Footprint::add_surroundings(const BoundProgram& program) {
     add(is_out ? Tier::device : Tier::host, copy.source, bytes);
     add(is_out ? Tier::host : Tier::device, copy.target, bytes);
   }
-  for (const auto* handed : {&program.inputs, &program.states, &program.results}) {
-    for (const auto& [name, bytes] : *handed) {
-      add(Tier::device, bytes.data(),
-          padded(static_cast<int64_t>(bytes.size()), program.alignment));
-    }
+  const auto add_span = [&](Tier tier, std::span<std::byte> bytes) {
+    add(tier, bytes.data(), padded(static_cast<int64_t>(bytes.size()), program.alignment));
+  };
+  for (const auto* handed : {&program.inputs, &program.results}) {
+    for (const auto& [name, bytes] : *handed) add_span(Tier::device, bytes);
   }
+  for (const auto& [name, state] : program.states) add_span(state.tier, state.bytes);
+  for (const RestingState& state : program.untouched) add_span(state.tier, state.bytes);
 }
 
 }  // namespace olm2

@@ -35,6 +35,14 @@ struct KernelCall {
   void run() const;
 };
 
+// A state source in its resting place.
+struct RestingState {
+  Tier tier = Tier::device;
+  std::span<std::byte> bytes;
+  bool at_start = true;  // As in StateRest.
+  bool at_end = true;
+};
+
 struct BoundProgram {
   std::vector<KernelCall> calls;  // In the order of the compute lane.
   CopyEngine::Program copies;
@@ -44,8 +52,9 @@ struct BoundProgram {
   int64_t alignment = 64;
   // What the caller is handed before and after a step, by name.
   std::map<std::string, std::span<std::byte>, std::less<>> inputs;
-  std::map<std::string, std::span<std::byte>, std::less<>> states;
+  std::map<std::string, RestingState, std::less<>> states;
   std::map<std::string, std::span<std::byte>, std::less<>> results;
+  std::vector<RestingState> untouched;  // State of other programs that stays where it is meanwhile.
 };
 
 // Makes a node ready to run, or finds the kernel of an equal node made before.

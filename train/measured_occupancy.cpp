@@ -68,13 +68,17 @@ class Recorder {
 
   void add_surroundings() {
     const auto after = static_cast<int32_t>(program_.instructions);
-    for (const auto& [name, bytes] : program_.inputs) add_bytes(bytes, -1, false);
-    for (const auto& [name, bytes] : program_.results) add_bytes(bytes, after, true);
-    for (const auto& [name, bytes] : program_.states) add_bytes(bytes, -1, false, true);
-  }
-  void add_bytes(std::span<const std::byte> bytes, int32_t moment, bool reads,
-                 bool is_held = false) {
-    touch(Tier::device, bytes.data(), static_cast<int64_t>(bytes.size()), moment, reads, is_held);
+    const auto add_bytes = [&](Tier tier, std::span<const std::byte> bytes, int32_t moment,
+                               bool reads, bool is_held = false) {
+      touch(tier, bytes.data(), static_cast<int64_t>(bytes.size()), moment, reads, is_held);
+    };
+    for (const auto& [name, bytes] : program_.inputs) add_bytes(Tier::device, bytes, -1, false);
+    for (const auto& [name, bytes] : program_.results) add_bytes(Tier::device, bytes, after, true);
+    for (const auto& [name, state] : program_.states) {
+      const bool is_held = state.at_start && state.at_end;
+      if (state.at_start) add_bytes(state.tier, state.bytes, -1, false, is_held);
+      if (state.at_end && !is_held) add_bytes(state.tier, state.bytes, after, true);
+    }
   }
 
   // Cuts the arena where any touch begins or ends, and follows the lives of each part.

@@ -470,12 +470,12 @@ std::string refusal_of_pair(const OneAdd& a, const OneAdd& b) {
 TEST(Executor, RefusesProgramsThatDisagreeAboutState) {
   EXPECT_EQ(refusal_of_pair({"w", 64, 128}, {"w", 64, 192}), "");
   EXPECT_THAT(refusal_of_pair({"w", 0, 128}, {"w", 64, 128}),
-              HasSubstr("state w is f32(16) at offset 0 in program one, and f32(16) at offset 64 "
-                        "in program two"));
+              HasSubstr("state w is f32(16) at offset 0 of the device in program one, and f32(16) "
+                        "at offset 64 of the device in program two"));
   EXPECT_THAT(refusal_of_pair({"w", 0, 64, 16}, {"w", 0, 64, 8}), HasSubstr("f32(8) at offset 0"));
-  EXPECT_THAT(refusal_of_pair({"w", 0, 128}, {"v", 0, 128}), HasSubstr("overlaps other state"));
+  EXPECT_THAT(refusal_of_pair({"w", 0, 128}, {"v", 0, 128}), HasSubstr("state w overlaps v"));
   EXPECT_THAT(refusal_of_pair({"w", 64, 128}, {"v", 0, 64}),
-              HasSubstr("program two leaves 64 bytes to state, all programs need 128"));
+              HasSubstr("program one needs state w, whose bytes program two before it uses"));
 }
 
 TEST(Executor, RunsSeveralProgramsOverOneState) {
