@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "core/error.h"
 #include "core/op.h"
 #include "core/program.h"
 #include "core/version.h"
@@ -109,13 +110,34 @@ double median(std::vector<double> numbers) {
   return numbers[numbers.size() / 2];
 }
 
+// A link that rests between its copies holds up computing only while it is busy.
+void throttle(LinkProfile& link, double bytes_per_s) {
+  if (link.bytes_per_s <= bytes_per_s) return;
+  link.compute_slowdown = 1 + (link.compute_slowdown - 1) * bytes_per_s / link.bytes_per_s;
+  link.bytes_per_s = bytes_per_s;
+}
+
+// What is known before the first case is planned: the links as they will be.
+Profile throttled_profile(const Request& request, const Config& config, Backend& backend) {
+  if (request.throttle == 0) return {};
+  if (config.planner.profile != "measure") {
+    throw Error("--throttle: got planner.profile = \"" + config.planner.profile +
+                "\", whose links are not this machine's; expected \"measure\"");
+  }
+  const PlanStage stage(config, backend, {});
+  Profile profile = stage.profile();
+  throttle(profile.device_to_host, request.throttle);
+  throttle(profile.host_to_device, request.throttle);
+  return profile;
+}
+
 // Steps of all cases take turns, so that a slow minute of the machine is everybody's.
 void bench_steps(const Request& request) {
   const Config first = load_config(request.config_file, request.sets);
   CpuBackend backend({.threads = static_cast<int>(first.train.threads)});
   Output output(request.json);
   output.line(machine_json(backend));
-  Profile known;
+  Profile known = throttled_profile(request, first, backend);
   std::vector<std::unique_ptr<BenchCase>> cases;
   for (const std::string& text : request.cases) {
     cases.push_back(std::make_unique<BenchCase>(text, request, backend, known));
@@ -240,7 +262,8 @@ int main(int argc, char** argv) {
   olm2::add_common(*step, request);
   step->add_option("--cases", request.cases, "POLICY@BUDGET ..., the first is the yardstick")
       ->capture_default_str();
-  step->add_option("--throttle", request.throttle, "Slow the host links down to so many bytes/s");
+  step->add_option("--throttle", request.throttle, "Slow the host links down to so many bytes/s")
+      ->check(CLI::PositiveNumber);
   CLI::App* ops = app.add_subcommand("ops", "Every kernel of the configuration, alone");
   olm2::add_common(*ops, request);
   olm2::PlanBench plans{.policies = {"recompute", "olm2"}, .budgets = {"80%", "60%", "40%", "30%"}};
