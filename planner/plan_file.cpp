@@ -56,6 +56,7 @@ Json certificate_json(const Certificate& certificate) {
           {"bound_ms", as_ms(certificate.bound_s)},
           {"gap", rounded(certificate.gap)},
           {"baseline_ms", as_ms(certificate.baseline_s)},
+          {"bound_space", certificate.bound_space},
           {"space", certificate.space},
           {"solver", certificate.solver},
           {"peak_bytes", peak_json(certificate.peak)},
@@ -80,6 +81,7 @@ Certificate parse_certificate(const Json& json) {
   certificate.bound_s = json.at("bound_ms").get<double>() / 1e3;
   certificate.gap = json.at("gap");
   certificate.baseline_s = json.at("baseline_ms").get<double>() / 1e3;
+  certificate.bound_space = json.at("bound_space");
   certificate.space = json.at("space");
   certificate.solver = json.at("solver");
   for (const Tier tier : kTiers) {

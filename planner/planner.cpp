@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "planner/bound.h"
 #include "planner/chen.h"
 #include "planner/keep_all.h"
 #include "planner/realize.h"
@@ -17,6 +18,7 @@ namespace olm2 {
 namespace {
 
 constexpr double kSmallestShare = 0.25;  // Of the time limit, for the smallest plan in any case.
+constexpr double kBoundShare = 0.25;     // Of the time limit, for the bound.
 constexpr int kMaxTries = 8;             // Of a policy, with ever smaller budgets.
 constexpr std::array<std::string_view, 2> kSpaces = {"auto", "single0"};
 
@@ -162,12 +164,24 @@ std::string describe(const Minimum& minimum) {
   return text;
 }
 
+// What is proven of all plans that `policy` is compared with.
+TurnBound bound_for(const Problem& problem, const Policy& policy, const PlanOptions& options) {
+  return turn_bound(problem, policy.bound_recomputes, policy.bound_copies,
+                    kBoundShare * options.time_limit_s);
+}
+
+// Whether it is proven that no plan of any kind fits.
+bool is_proven_impossible(const Problem& problem, const Policy& policy, const TurnBound& bound,
+                          const PlanOptions& options) {
+  if (bound.fits || (policy.bound_recomputes && policy.bound_copies)) return !bound.fits;
+  return !turn_bound(problem, true, true, kBoundShare * options.time_limit_s).fits;
+}
+
 // No plan: says why, and what would do.
-void refuse(const Problem& problem, const std::optional<SmallestPlan>& smallest,
+void refuse(const Problem& problem, const std::optional<SmallestPlan>& smallest, bool is_impossible,
             Certificate& certificate) {
   const int64_t budget = problem.budget[index_of(Tier::device)];
   const Minimum proven = proven_minimum(problem);
-  const bool is_impossible = budget < proven.bytes;
   certificate.status = is_impossible ? Status::infeasible : Status::unknown;
   std::string text = "memory.device_budget: " + std::to_string(budget) +
                      " bytes are too few for policy " + certificate.policy;
@@ -177,9 +191,11 @@ void refuse(const Problem& problem, const std::optional<SmallestPlan>& smallest,
     text += " within the host budget of " + std::to_string(problem.budget[index_of(Tier::host)]) +
             " bytes";
   }
-  if (is_impossible) {
+  if (budget < proven.bytes) {
     text += ". No plan of any policy fits: " + proven.moment + " alone needs " +
             std::to_string(proven.bytes) + " bytes";
+  } else if (is_impossible) {
+    text += ". No plan of any policy fits, whatever it runs again or moves";
   }
   certificate.message = text + ". Raise the budget, or make the batch smaller.";
 }
@@ -204,6 +220,7 @@ Planned plan_program(const Problem& problem, const PlanOptions& asked) {
   certificate.bound_s = keep_all.seconds;
   if (is_within(keep_all.schedule.arena, problem.budget)) {
     certificate.status = Status::optimal;
+    certificate.bound_space = "every plan";
     certificate.space = "complete";
     certificate.solver = "none";
     accept(problem, std::move(keep_all), planned);
@@ -211,9 +228,11 @@ Planned plan_program(const Problem& problem, const PlanOptions& asked) {
     return planned;
   }
 
-  const bool is_possible = problem.budget[index_of(Tier::device)] >= proven_minimum(problem).bytes;
+  const TurnBound bound = bound_for(problem, policy, options);
+  certificate.bound_s = std::max(certificate.bound_s, bound.seconds);
+  certificate.bound_space = bound.text;
   Found found;
-  if (is_possible) found = best_plan(problem, policy, options, watch);
+  if (bound.fits) found = best_plan(problem, policy, options, watch);
   std::optional<Realized>& best = found.realized;
   std::optional<SmallestPlan> smallest;
   if (!best) {
@@ -225,16 +244,12 @@ Planned plan_program(const Problem& problem, const PlanOptions& asked) {
     const int64_t budget = problem.budget[index_of(Tier::device)];
     if (smallest && smallest->device_bytes <= budget) best = realize(problem, smallest->plan);
   }
-  // Without a plan of its own, the policy's bound is the trivial one: nothing beats the baseline.
-  const bool has_own = has_plan(found.first);
-  certificate.space = has_own ? found.first.space : "heuristic";
+  certificate.space = has_plan(found.first) ? found.first.space : "heuristic";
   certificate.solver = found.first.solver.empty() ? "none" : found.first.solver;
   if (!best) {
-    refuse(problem, smallest, certificate);
+    refuse(problem, smallest, is_proven_impossible(problem, policy, bound, options), certificate);
   } else {
-    if (has_own) certificate.bound_s = std::max(certificate.baseline_s, found.first.bound_s);
     const bool is_proven =
-        found.first.status == Status::optimal &&
         std::abs(best->seconds - certificate.bound_s) <= 1e-9 * certificate.bound_s;
     certificate.status = is_proven ? Status::optimal : Status::feasible;
     certificate.placement_loss_bytes = found.loss_bytes;
@@ -250,7 +265,9 @@ Planned certify(const Problem& problem, const PlanOptions& options, const Plan& 
   Certificate& certificate = planned.certificate;
   certificate.policy = options.policy;
   certificate.baseline_s = realize(problem, keep_all_plan(problem)).seconds;
-  certificate.bound_s = certificate.baseline_s;
+  const TurnBound bound = turn_bound(problem, true, true, kBoundShare * options.time_limit_s);
+  certificate.bound_s = std::max(certificate.baseline_s, bound.seconds);
+  certificate.bound_space = bound.text;
   certificate.status = Status::feasible;
   certificate.space = "heuristic";
   certificate.solver = solver;

@@ -54,10 +54,11 @@ struct Certificate {
   std::string policy;
   Status status = Status::unknown;
   double objective_s = 0;    // Simulated time of the placed schedule.
-  double bound_s = 0;        // No plan in `space` is faster, for the budget asked for.
+  double bound_s = 0;        // No plan in `bound_space` is faster, for the budget asked for.
   double gap = 0;            // (objective - bound) / objective.
   double baseline_s = 0;     // Keeping everything.
-  std::string space;         // Candidate set the bound holds in, or "heuristic" (bound: baseline).
+  std::string bound_space;   // What the bound covers: planner/bound.h, one line.
+  std::string space;         // Candidate set that was searched, or "heuristic".
   std::string solver;        // "GLPK 5.0", "none".
   double solve_seconds = 0;  // Outside of every hash and comparison.
   int64_t placement_loss_bytes = 0;  // Budget given up so that addresses fit.
@@ -102,6 +103,9 @@ struct Policy {
   // Plans among which the one of the smallest device arena is; other tiers within their budgets.
   std::vector<Plan> (*smallest)(const Problem& problem, const PlanOptions& options) = nullptr;
   bool swaps = false;  // Has a choice between whole and partial swaps.
+  // Which plans the certificate's bound is for: those that run nodes again, copy, or do both.
+  bool bound_recomputes = true;
+  bool bound_copies = true;
   // Policies whose every plan this one could have made: it is never slower than chen, and asks the
   // others where its own plan is further from its bound than the asked gap.
   std::span<const std::string_view> contains = {};

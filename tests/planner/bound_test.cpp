@@ -1,13 +1,11 @@
 #include "planner/bound.h"
 
 #include <algorithm>
-#include <random>
 #include <string>
 
 #include <gtest/gtest.h>
 
 #include "planner/planner.h"
-#include "recompute_oracle.h"
 #include "toy_graph.h"
 
 namespace olm2 {
@@ -15,99 +13,6 @@ namespace {
 
 constexpr double kTimeLimit_s = 60;
 constexpr double kRounding = 1e-9;
-
-// A training step of few nodes: forward nodes that read the one before and perhaps an earlier one,
-// backward nodes that read what came down and some of what their forward nodes read and made.
-class RandomStep {
- public:
-  explicit RandomStep(uint64_t seed) : random_(seed) {
-    const int forward = below(2) + 3;
-    for (int i = 0; i < forward; ++i) add_forward();
-    graph_.set_phase(Phase::backward);
-    ValueId came_down = made_.back();
-    for (int i = forward; i-- > 0;) came_down = add_backward(i, came_down);
-    if (below(2) == 0) {
-      const ValueId w = graph_.find("w");
-      graph_.set_phase(Phase::update);
-      graph_.set_home(toy::add(graph_, "update", {w, came_down}, 3, true), w);
-    }
-    problem_ = toy::problem_of(graph_, {came_down});
-    for (double& seconds : problem_.seconds) seconds = 1 + below(9);
-    for (int64_t& bytes : problem_.workspace) bytes = below(3) == 0 ? 64 * below(3) : 0;
-  }
-
-  // Between what one node needs and what keeping everything needs.
-  Problem with_budget(int64_t blocks) const {
-    Problem problem = problem_;
-    problem.budget[0] = proven_minimum(problem).bytes + 64 * blocks;
-    return problem;
-  }
-  const Graph& graph() const { return graph_; }
-  int below(int limit) { return static_cast<int>(random_() % static_cast<uint64_t>(limit)); }
-
- private:
-  int64_t elements() { return 1 + below(80); }
-
-  void add_forward() {
-    if (made_.empty()) {
-      graph_.add_source("w", {{3}}, Role::parameter);
-      const ValueId x = graph_.add_source("x", {{elements()}}, Role::input);
-      reads_.push_back({x, graph_.find("w")});
-    } else {
-      reads_.push_back({made_.back()});
-      if (below(5) < 2)
-        reads_.back().push_back(made_[static_cast<size_t>(below(static_cast<int>(made_.size())))]);
-      if (reads_.back().size() == 2 && reads_.back()[0] == reads_.back()[1])
-        reads_.back().pop_back();
-    }
-    const bool in_place = below(3) == 0;
-    const int64_t size =
-        in_place && below(2) == 0 ? graph_.type(reads_.back()[0]).shape[0] : elements();
-    made_.push_back(
-        toy::add(graph_, "f" + std::to_string(made_.size()), reads_.back(), size, in_place));
-  }
-
-  ValueId add_backward(int i, ValueId came_down) {
-    std::vector<ValueId> inputs = reads_[static_cast<size_t>(i)];
-    if (std::ranges::find(inputs, came_down) == inputs.end()) inputs.push_back(came_down);
-    const ValueId own = made_[static_cast<size_t>(i)];
-    if (own != came_down && below(2) == 0) inputs.push_back(own);
-    const bool in_place = below(3) == 0;
-    const int64_t size = in_place ? graph_.type(came_down).shape[0] : elements();
-    return toy::add(graph_, "b" + std::to_string(i), inputs, size, in_place);
-  }
-
-  std::mt19937_64 random_;
-  Graph graph_;
-  Problem problem_;
-  std::vector<ValueId> made_;
-  std::vector<std::vector<ValueId>> reads_;
-};
-
-struct Tally {
-  int above_base = 0;  // Cases whose optimum is slower than keeping everything.
-};
-
-void expect_below_the_optimum(uint64_t seed, Tally& tally) {
-  RandomStep step(seed);
-  const Problem problem = step.with_budget(step.below(8));
-  const std::optional<int> fastest = oracle::fastest_without_copies(problem);
-  const TurnBound bound = turn_bound(problem, true, false, kTimeLimit_s);
-  if (!fastest) return;
-  EXPECT_TRUE(bound.fits) << "seed " << seed << ": a plan takes " << *fastest << " s";
-  EXPECT_LE(bound.seconds, *fastest * (1 + kRounding)) << "seed " << seed;
-  double base = 0;
-  for (const double seconds : problem.seconds) base += seconds;
-  EXPECT_GE(bound.seconds, base * (1 - kRounding)) << "seed " << seed;
-  if (*fastest <= base) return;
-  ++tally.above_base;
-}
-
-TEST(TurnBound, IsNeverAboveTheOptimumOfTheCompleteRecomputeSpace) {
-  Tally tally;
-  for (uint64_t seed = 0; seed < 200; ++seed) expect_below_the_optimum(seed, tally);
-  EXPECT_GE(tally.above_base, 30) << "recomputing is hardly ever needed here";
-}
 
 // a and b are read again at the end; T makes much and frees nothing.
 Graph fork_graph() {
@@ -136,6 +41,92 @@ TEST(TurnBound, SaysWhenNoPlanFits) {
   EXPECT_TRUE(turn_bound(problem, true, true, kTimeLimit_s).fits);
   problem.budget[0] -= 1;
   EXPECT_FALSE(turn_bound(problem, true, true, kTimeLimit_s).fits);
+}
+
+// Links that slow computing by different factors and take a while to begin.
+void add_uneven_links(Problem& problem, double bytes_per_s) {
+  problem.device_to_host = {.bytes_per_s = bytes_per_s, .latency_s = 0.05, .compute_slowdown = 1.5};
+  problem.host_to_device = {
+      .bytes_per_s = 1.3 * bytes_per_s, .latency_s = 0.1, .compute_slowdown = 1.2};
+}
+
+TEST(TurnBound, NoRandomPlanIsFaster) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const toy::Training toy = toy::training(3 + static_cast<int>(seed % 4), seed);
+    Problem problem = toy::problem_of(toy.graph, toy.results);
+    for (size_t n = 0; n < problem.workspace.size(); n += 3) problem.workspace[n] = 100;
+    add_uneven_links(problem, 200 + 100 * static_cast<double>(seed % 30));
+    const Plan plan = toy::random_plan(problem, seed);
+    Schedule schedule = lower(problem, plan);
+    place(problem, schedule);
+    add_waits(problem, schedule);
+    problem.budget = schedule.arena;
+    const TurnBound bound = turn_bound(problem, true, true, kTimeLimit_s);
+    EXPECT_TRUE(bound.fits) << "seed " << seed;
+    EXPECT_LE(bound.seconds, simulate(problem, schedule).seconds * (1 + kRounding)) << seed;
+  }
+}
+
+void expect_no_policy_is_faster(const Problem& problem, int64_t budget) {
+  Problem asked = problem;
+  asked.budget[index_of(Tier::device)] = budget;
+  for (const Policy& policy : all_policies()) {
+    PlanOptions options;
+    options.policy = policy.name;
+    const Planned planned = plan_program(asked, options);
+    const TurnBound bound =
+        turn_bound(asked, policy.bound_recomputes, policy.bound_copies, kTimeLimit_s);
+    const std::string which = std::string(policy.name) + " at " + std::to_string(budget);
+    if (!planned.schedule) continue;
+    const Certificate& certificate = planned.certificate;
+    EXPECT_TRUE(bound.fits) << which;
+    const double seconds = simulate(asked, planned.schedule->schedule()).seconds;
+    EXPECT_LE(bound.seconds, seconds * (1 + kRounding)) << which;
+    EXPECT_NEAR(certificate.bound_s, std::max(bound.seconds, certificate.baseline_s), 1e-9);
+    EXPECT_FALSE(certificate.bound_space.empty());
+  }
+}
+
+TEST(TurnBound, NoPolicyIsFaster) {
+  for (const uint64_t seed : {1, 2, 3}) {
+    const toy::Training toy = toy::training(4, seed);
+    Problem problem = toy::problem_of(toy.graph, toy.results);
+    problem.budget[index_of(Tier::host)] = seed == 1 ? 512 : int64_t{1} << 30;
+    if (seed != 2) add_uneven_links(problem, 300 * static_cast<double>(seed));
+    PlanOptions options;
+    options.policy = "olm2";
+    const int64_t least = find_minimum(problem, options).bytes;
+    options.policy = "none";
+    const int64_t most = find_minimum(problem, options).bytes;
+    for (int k = 0; k <= 4; ++k)
+      expect_no_policy_is_faster(problem, least + k * (most - least) / 4);
+  }
+}
+
+TEST(TurnBound, FallsAsTheBudgetGrows) {
+  const toy::Training toy = toy::training(5, 9);
+  Problem problem = toy::problem_of(toy.graph, toy.results);
+  add_uneven_links(problem, 500);
+  const int64_t least = proven_minimum(problem).bytes;
+  double before = 1e30;
+  double first = 0;
+  for (int64_t more = 0; more < 4096; more += 64) {
+    problem.budget[0] = least + more;
+    const TurnBound bound = turn_bound(problem, true, true, kTimeLimit_s);
+    EXPECT_LE(bound.seconds, before * (1 + kRounding));
+    before = bound.seconds;
+    if (more == 0) first = before;
+  }
+  EXPECT_GT(first, before * 1.05);
+}
+
+TEST(TurnBound, WithoutTimeItIsTheSumOfAllNodes) {
+  const toy::Training toy = toy::training(5, 9);
+  Problem problem = toy::problem_of(toy.graph, toy.results);
+  problem.budget[0] = proven_minimum(problem).bytes;
+  const TurnBound bound = turn_bound(problem, true, true, 0);
+  EXPECT_TRUE(bound.fits);
+  EXPECT_EQ(bound.seconds, static_cast<double>(toy.graph.nodes().size()));
 }
 
 }  // namespace
