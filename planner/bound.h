@@ -18,6 +18,8 @@
 //   5. Copies in: what is needed at node k or earlier and is only elsewhere now is brought back
 //      between the start of T and the start of k, one copy after another.
 //   6. sum of padded bytes h[v] <= host (and disk) budget.
+// State that lives at home is part of `state`.  State that rests in another tier is there when the
+// step begins: its h costs nothing under 4 and 6, and has its time under 5.
 // Time.  Every node runs once; c[n] adds the seconds of n.  For 4, let z be the seconds added
 // before T by waiting and by running nodes again.  While copies run, computing takes `slowdown` f
 // times as long, so busy seconds b of the link pass beside at least b/f seconds of computing, or of

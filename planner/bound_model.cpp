@@ -24,9 +24,14 @@ double sum_of(const std::vector<double>& seconds) {
   return std::accumulate(seconds.begin(), seconds.end(), 0.0);
 }
 
-// Padded bytes that a value takes among those planned for; 0 for state.
+// Padded bytes that a value takes among those planned for; 0 for what is, or comes to rest, below
+// state_bytes.
 int64_t bytes_of(const Problem& problem, ValueId value) {
-  return problem.lives_at_home(value) ? 0 : problem.padded_bytes(value);
+  if (problem.lives_at_home(value)) return 0;
+  const ValueId home = problem.graph->value(value).home;
+  const bool settles_below = home.valid() && problem.rest_of(home).tier == Tier::device &&
+                             problem.state_offset.at(at(home)) < problem.state_bytes;
+  return settles_below ? 0 : problem.padded_bytes(value);
 }
 
 // Least device bytes of what a node makes, beside its inputs, and of its scratch.
@@ -102,13 +107,29 @@ class TurnBuilder {
       largest = std::max(largest, bytes_of(problem_, {static_cast<int32_t>(v)}));
     }
     model_.unit_bytes = static_cast<double>(std::max<int64_t>(largest / 4, 1));
-    copies_ = request_.may_swap && problem_.device_to_host.bytes_per_s > 0 &&
-              problem_.host_to_device.bytes_per_s > 0 && elsewhere_bytes() > 0;
+    copies_ = problem_.device_to_host.bytes_per_s > 0 && problem_.host_to_device.bytes_per_s > 0;
   }
 
+  // Bytes of other tiers that do not belong to state at rest.
   double elsewhere_bytes() const {
-    return static_cast<double>(problem_.budget[index_of(Tier::host)]) +
-           static_cast<double>(problem_.budget[index_of(Tier::disk)]);
+    double bytes = 0;
+    for (const Tier tier : {Tier::host, Tier::disk}) {
+      bytes += std::max(0.0, static_cast<double>(problem_.budget[index_of(tier)]) -
+                                 static_cast<double>(problem_.state_bytes_in(tier)));
+    }
+    return bytes;
+  }
+  // State that rests in another tier moves whatever the policy, and has its bytes there already.
+  bool rests_elsewhere(ValueId value) const {
+    const ValueId home = graph_.value(value).home;
+    return home.valid() && problem_.rest_of(home).tier != Tier::device;
+  }
+  bool may_move(ValueId value) const {
+    return copies_ && (request_.may_swap || rests_elsewhere(value));
+  }
+  // Nothing needs to be sent of what is elsewhere when the step begins.
+  bool is_sent(ValueId value) const {
+    return model_.sent[at(value)] >= 0 && !(rests_elsewhere(value) && maker(value) < 0);
   }
 
   // V, and which of it is read later.
@@ -164,7 +185,7 @@ class TurnBuilder {
     }
     const bool is_needed = last_need_[at(value)] != kNever;
     if (!is_needed && !request_.may_recompute) return;
-    if (copies_) {
+    if (may_move(value)) {
       model_.sent[at(value)] = model_.linear.add({.cost = 0, .lower = 0, .upper = 1});
     }
     if (!is_needed) {
@@ -230,8 +251,8 @@ class TurnBuilder {
   void limit_host() {
     Row row{.terms = {}, .upper = elsewhere_bytes() / model_.unit_bytes};
     for (size_t v = 0; v < graph_.values().size(); ++v) {
-      if (model_.sent[v] < 0) continue;
       const ValueId value{static_cast<int32_t>(v)};
+      if (model_.sent[v] < 0 || rests_elsewhere(value)) continue;
       row.terms.push_back({.column = model_.sent[v], .factor = units(bytes_of(problem_, value))});
     }
     if (!row.terms.empty()) add_row(std::move(row));
@@ -267,10 +288,11 @@ class TurnBuilder {
     return {link, std::max(1.0, link.compute_slowdown),
             model_.linear.add({.cost = 1, .lower = 0, .upper = kUnbounded})};
   }
-  void charge_copies(const Side& side) {
+  void charge_copies(const Side& side, bool is_outward) {
     if (side.slowdown == 1) return;
     for (size_t v = 0; v < graph_.values().size(); ++v) {
       if (model_.sent[v] < 0) continue;
+      if (is_outward && !is_sent({static_cast<int32_t>(v)})) continue;
       const CopyTime copy = copy_time(v, side.link);
       const double held_up = 1 - 1 / side.slowdown;
       model_.linear.columns[at(model_.sent[v])].cost += held_up * copy.whole;
@@ -306,12 +328,13 @@ class TurnBuilder {
 
   void limit_outward() {
     const Side side = open_side(problem_.device_to_host);
-    charge_copies(side);
+    charge_copies(side, true);
     std::vector<double> time_left(at(turn_) + 1, 0);  // From the end of node n - 1 on.
     for (size_t n = at(turn_); n-- > 0;) time_left[n] = time_left[n + 1] + time(n);
     std::vector<std::pair<int32_t, size_t>> values;
     for (size_t v = 0; v < graph_.values().size(); ++v) {
-      if (model_.sent[v] >= 0) values.emplace_back(maker({static_cast<int32_t>(v)}), v);
+      const ValueId value{static_cast<int32_t>(v)};
+      if (is_sent(value)) values.emplace_back(maker(value), v);
     }
     std::ranges::sort(values, std::greater<>());
     limit_copies(side, values, time_left);
@@ -319,7 +342,7 @@ class TurnBuilder {
 
   void limit_homeward() {
     const Side side = open_side(problem_.host_to_device);
-    charge_copies(side);
+    charge_copies(side, false);
     Row again{.terms = {{.column = side.added, .factor = 1}}, .lower = 0};
     for (size_t n = 0; n < at(turn_); ++n) {
       if (model_.again[n] < 0) continue;
