@@ -21,6 +21,7 @@ class RunFolder {
   }
   std::filesystem::path metrics() const { return metrics_in(path_); }
   std::filesystem::path plan() const { return path_ / "plan.json"; }
+  std::filesystem::path plan_page() const { return path_ / "plan.html"; }
   std::filesystem::path samples() const { return path_ / "samples.txt"; }
 
   void write_config(const Config& config) const;

@@ -12,7 +12,9 @@
 #include "core/error.h"
 #include "data/tokenizer.h"
 #include "train/checkpoint.h"
+#include "train/files.h"
 #include "train/metrics.h"
+#include "train/plan_report.h"
 #include "train/plan_stage.h"
 #include "train/progress.h"
 #include "train/run_data.h"
@@ -200,6 +202,12 @@ class Run {
   std::vector<TraceEvent> trace_;
 };
 
+double last_end(std::span<const TraceEvent> events) {
+  double end_s = 0;
+  for (const TraceEvent& event : events) end_s = std::max(end_s, event.end_s);
+  return end_s;
+}
+
 // The lanes of the last program of the last step.
 void write_last_trace(const TrainRequest& request, std::span<const TraceEvent> events,
                       const RunPlan& plan) {
@@ -208,7 +216,12 @@ void write_last_trace(const TrainRequest& request, std::span<const TraceEvent> e
   const std::string name = program_name(micros - 1, micros);
   for (const PlannedProgram& entry : plan.programs) {
     if (entry.program->name != name) continue;
-    write_trace(request.trace, entry.program->graph, entry.planned.schedule->schedule(), events);
+    const TracedProgram traced{.name = name,
+                               .graph = &entry.program->graph,
+                               .schedule = &entry.planned.schedule->schedule(),
+                               .events = {events.begin(), events.end()},
+                               .seconds = last_end(events)};
+    write_file(request.trace, trace_text(std::span(&traced, 1)));
   }
 }
 
@@ -255,7 +268,10 @@ TrainSummary train(const TrainRequest& request, Backend& backend) {
   } else {
     stage.read_plan(request.plan_file);
   }
-  if (writes) stage.write_plan(folder.plan());
+  if (writes) {
+    stage.write_plan(folder.plan());
+    write_file(folder.plan_page(), plan_report(stage.plan(), facts_of(config, stage)));
+  }
   TrainSummary summary;
   summary.plan_text = stage.description();
   summary.planned = stage.plan().peak;
@@ -299,7 +315,8 @@ std::string to_string(const TrainSummary& summary, const Config& config) {
           milliseconds(summary.median_step_s) + " (median), of which waiting for copies " +
           milliseconds(summary.median_stall_s) + "; keeping everything predicted " +
           milliseconds(summary.predicted.keep_all_s) + "\n";
-  text += "plan: " + config.output.dir + "/plan.json\nmetrics: " + config.output.dir +
+  text += "plan: " + config.output.dir +
+          "/plan.json, and for people plan.html\nmetrics: " + config.output.dir +
           "/metrics.jsonl\ncheckpoints: " + config.output.dir + "/checkpoints\n";
   return text;
 }
