@@ -20,8 +20,7 @@ namespace {
 constexpr double kSmallestShare = 0.25;  // Of the time limit, for the smallest plan in any case.
 constexpr double kBoundShare = 0.25;     // Of the time limit, for the bound.
 constexpr int kMaxTries = 8;             // Of a policy, with ever smaller budgets.
-constexpr std::array<std::string_view, 6> kSpaces = {"auto", "single0", "single1",
-                                                     "jit0", "jit1",    "full"};
+constexpr std::array<std::string_view, 2> kSpaces = {"auto", "single0"};
 
 class Stopwatch {
  public:
@@ -45,14 +44,6 @@ void check_space(const PlanOptions& options) {
 bool is_stopped(const PlanOptions& options) {
   return options.should_stop && options.should_stop();
 }
-
-}  // namespace
-
-std::span<const std::string_view> all_spaces() {
-  return kSpaces;
-}
-
-namespace {
 
 bool has_plan(const PolicyResult& result) {
   return result.status == Status::optimal || result.status == Status::feasible;

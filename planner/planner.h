@@ -32,7 +32,7 @@ struct PlanOptions {
   // For all solves of one plan_program() together; where they find nothing, up to a quarter more
   // for the smallest plan.
   double time_limit_s = 60;
-  std::string space = "auto";  // One of all_spaces().
+  std::string space = "auto";  // "auto" = "single0".
   bool partial_swap = true;    // Tensors may be swapped in part.
   // Called now and then with the seconds spent and the gap so far (negative: no plan yet).
   std::function<void(double seconds, double gap)> progress = {};
@@ -110,8 +110,6 @@ struct Policy {
   // others where its own plan is further from its bound than the asked gap.
   std::span<const std::string_view> contains = {};
 };
-// "auto" and the candidate sets of milp_slots.h: where integer programs look for plans.
-std::span<const std::string_view> all_spaces();
 // Rows by name: none, chen, recompute, swap, olm2.
 std::span<const Policy> all_policies();
 const Policy& find_policy(std::string_view name);  // Throws Error that lists the names.

@@ -198,8 +198,9 @@ void check_planner(const Config& config, const Check& check) {
   const PlannerConfig& planner = config.planner;
   check.share("planner.gap", planner.gap, 0, 1);
   check.positive("planner.time_limit_s", planner.time_limit_s);
-  check.one_of("planner.space", planner.space,
-               {"auto", "single0", "single1", "jit0", "jit1", "full"});
+  if (planner.space != "auto" && planner.space != "single0") {
+    check.later("planner.space", "\"" + planner.space + "\"", "use \"auto\" or \"single0\"");
+  }
   if (planner.profile.empty()) {
     check.refuse("planner.profile", "\"\"", "\"measure\", \"estimate\" or a profile's file name");
   }

@@ -91,6 +91,10 @@ struct KeyOrigins {
   std::string describe(std::string_view key) const;
 };
 
+// Insertions, deletions, substitutions and swaps of neighbours from one word to the other.
+// Source: Damerau 1964; restricted to swaps of letters that are neighbours in both words.
+size_t edit_distance(std::string_view a, std::string_view b);
+
 // "; did you mean optimizer.lr?", or "" if no key is close.  Knows names that other frameworks use.
 std::string did_you_mean(std::string_view full_key);
 

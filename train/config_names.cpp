@@ -38,8 +38,8 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kLaterKey
     {"device.graph", "leave it out: only a GPU captures graphs"},
 }};
 
-// Insertions, deletions, substitutions and swaps of neighbours from one word to the other.
-// Source: Damerau 1964; restricted to swaps of letters that are neighbours in both words.
+}  // namespace
+
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> before_last(b.size() + 1);
   std::vector<size_t> last(b.size() + 1);
@@ -59,8 +59,6 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   }
   return row[b.size()];
 }
-
-}  // namespace
 
 std::string_view to_string(OnNonfinite choice) {
   return choice == OnNonfinite::stop ? "stop" : "skip";

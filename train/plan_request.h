@@ -11,11 +11,19 @@ struct PlanRequest {
   std::vector<std::string> sets;
   std::string policy;  // Empty: that of the configuration.
   std::string budget;  // Of the device; empty: that of the configuration.
-  std::string out;     // Empty: the plan is not written.
+
+  // Where to write the plan, a page about it (or about the comparison), its lanes; empty: nowhere.
+  std::string out;
+  std::string report;
+  std::string trace;
+  std::string read_solution;  // Take this solution of a written model instead of solving it.
+  std::string why;            // Explain what the plan does with this tensor.
 
   // Questions besides "plan this"; at most one.
   bool minimum = false;
   bool compare = false;
+  bool largest_batch = false;
+  std::string write_mps;  // The model's file.
 
   // For compare.
   std::string policies = "none,chen,recompute,swap,olm2";

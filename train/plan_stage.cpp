@@ -77,7 +77,10 @@ void PlanStage::make_plan() {
 }
 
 void PlanStage::read_plan(const std::filesystem::path& file) {
-  std::vector<Planned> planned = read_plan_file(file, named_problems(), options());
+  take_plan(read_plan_file(file, named_problems(), options()));
+}
+
+void PlanStage::take_plan(std::vector<Planned> planned) {
   plan_ = collect_plans(programs_, problems_, budgets_, std::move(planned));
 }
 

@@ -25,6 +25,8 @@ class PlanStage {
   void make_plan();
   // Takes the plan of a file instead.  Throws Error if it was made for anything else.
   void read_plan(const std::filesystem::path& file);
+  // The same for plans made elsewhere, one per program.
+  void take_plan(std::vector<Planned> planned);
   void write_plan(const std::filesystem::path& file) const;
 
   const RunPrograms& programs() const { return programs_; }

@@ -302,7 +302,6 @@ TEST(Config, ValuesOutOfRangeAreRefusedWithTheirKey) {
                           "optimizer.grad_clip=-1",
                           "optimizer.weight_decay=nan",
                           "planner.gap=-1",
-                          "planner.space=double0",
                           "planner.time_limit_s=0",
                           "output.log_every=0",
                           "output.keep_checkpoints=0",
@@ -321,7 +320,7 @@ TEST(Config, WhatALaterVersionBringsIsRefusedAndNotIgnored) {
   for (const char* set :
        {"train.head_chunks=8", "memory.disk_path=/scratch", "memory.disk_budget=1 GiB",
         "memory.state=planned", "memory.optimizer_offload=0.5", "device.backend=cuda",
-        "device.graph=true"}) {
+        "device.graph=true", "planner.space=full"}) {
     EXPECT_THAT(refusal_of({set}),
                 AllOf(HasSubstr(set), HasSubstr("not available in this version; ")))
         << set;
