@@ -58,6 +58,8 @@ void append_row(GlpkSearch& search, const Row& row);
 void read_relaxation(GlpkSearch& search);
 // Fills search.broken for search.x.
 void find_broken(GlpkSearch& search) noexcept;
+// Takes a bound if it is higher than those before, and tells the caller.
+void raise_bound(GlpkSearch& search, double bound) noexcept;
 // Takes search.x if it is better than all before, and tells the caller.  x keeps all constraints.
 void accept(GlpkSearch& search, double objective) noexcept;
 

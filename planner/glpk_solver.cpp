@@ -107,7 +107,8 @@ void solve_loaded(GlpkSearch& search) {
     solution.verdict = Solution::Verdict::infeasible;
   }
   if (root != Relaxation::solved) return;
-  solution.bound = glp_get_obj_val(search.problem);
+  raise_bound(search, glp_get_obj_val(search.problem));
+  if (search.thrown) return;
   if (is_decided(search)) return;
   add_cutoff(search);
   find_first(search);
@@ -231,6 +232,17 @@ void find_broken(GlpkSearch& search) noexcept {
     check_lengths(search, search.broken);
   } catch (...) {
     search.broken.clear();
+    search.thrown = std::current_exception();
+  }
+}
+
+void raise_bound(GlpkSearch& search, double bound) noexcept {
+  if (bound <= search.solution.bound) return;
+  search.solution.bound = bound;
+  if (!search.request.on_bound) return;
+  try {
+    search.request.on_bound(bound);
+  } catch (...) {
     search.thrown = std::current_exception();
   }
 }

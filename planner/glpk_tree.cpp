@@ -14,8 +14,7 @@ void note_bound(GlpkSearch& search, glp_tree* tree) {
   const int best = glp_ios_best_node(tree);
   if (best == 0) return;
   // What the cutoff's row cut off may still be just above it.
-  const double bound = std::min(glp_ios_node_bound(tree, best), search.request.cutoff);
-  search.solution.bound = std::max(search.solution.bound, bound);
+  raise_bound(search, std::min(glp_ios_node_bound(tree, best), search.request.cutoff));
 }
 
 void report(GlpkSearch& search, glp_tree* tree) noexcept {

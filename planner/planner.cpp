@@ -13,6 +13,7 @@
 #include "planner/keep_all.h"
 #include "planner/realize.h"
 #include "planner/smallest.h"
+#include "planner/solver_process.h"
 
 namespace olm2 {
 namespace {
@@ -204,6 +205,7 @@ void refuse(const Problem& problem, const std::optional<SmallestPlan>& smallest,
 
 Planned plan_program(const Problem& problem, const PlanOptions& asked) {
   const Stopwatch watch;
+  const SolverSession session;
   PlanOptions options = asked;
   if (asked.progress) {  // Seconds of all solves together.
     options.progress = [&](double, double gap) { asked.progress(watch.seconds(), gap); };

@@ -70,6 +70,8 @@ struct SolverRequest {
   // Called with every solution better than those before, and the bound at that time (-kUnbounded
   // while nothing is proven).
   std::function<void(double objective, std::span<const double> x, double bound)> on_incumbent = {};
+  // Called when the bound has risen.
+  std::function<void(double bound)> on_bound = {};
   // The search ends soon (50 ms) after this says true.  Called often, on the thread of the caller.
   std::function<bool()> should_stop = {};
   // A value per column, or empty.  Where it keeps all constraints it is the first solution; where

@@ -14,6 +14,7 @@
 #include "core/program.h"
 #include "core/version.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "planner/solver_process.h"
 #include "train/files.h"
 #include "train/measure.h"
 #include "train/plan_bench.h"
@@ -252,6 +253,7 @@ void bench_plan_table(const Request& request, PlanBench bench) {
 }  // namespace olm2
 
 int main(int argc, char** argv) {
+  olm2::serve_solver(argc, argv);
   CLI::App app(
       "Measures; prints one JSON object per line.\n"
       "Example: olm2-bench step gpt2.toml --cases none@100% recompute@40% olm2@40%");

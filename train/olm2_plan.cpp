@@ -4,6 +4,7 @@
 
 #include "core/program.h"
 #include "core/version.h"
+#include "planner/solver_process.h"
 #include "train/plan_request.h"
 
 namespace {
@@ -59,6 +60,7 @@ void add_questions(CLI::App& app, olm2::PlanRequest& request) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  olm2::serve_solver(argc, argv);
   CLI::App app(
       "Plans a run inside a memory budget; opens no data files.\n"
       "Example: olm2-plan gpt2.toml --policy olm2 --budget 40% --out plan.json --report plan.html");

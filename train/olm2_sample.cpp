@@ -8,6 +8,7 @@
 #include "core/version.h"
 #include "data/tokenizer.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "planner/solver_process.h"
 #include "train/checkpoint.h"
 #include "train/measure.h"
 #include "train/planning.h"
@@ -67,6 +68,7 @@ void sample(const Request& request) {
 }  // namespace olm2
 
 int main(int argc, char** argv) {
+  olm2::serve_solver(argc, argv);
   CLI::App app(
       "Prints text drawn from a trained model.\n"
       "Example: olm2-sample runs/gpt2 --prompt \"Once upon a time\" --tokens 100");

@@ -7,9 +7,11 @@
 #include "core/program.h"
 #include "core/version.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "planner/solver_process.h"
 #include "train/trainer.h"
 
 int main(int argc, char** argv) {
+  olm2::serve_solver(argc, argv);
   CLI::App app(
       "Trains the network of a configuration file inside a memory budget.\n"
       "Example: olm2-train gpt2.toml --set memory.device_budget=40% --set train.steps=1000");
