@@ -47,7 +47,10 @@ class OverheadCurve {
     const std::vector<std::string> names = policies_of(table_);
     std::vector<std::pair<int, std::string>> entries;
     for (size_t p = 0; p < names.size(); ++p) {
-      draw_policy(svg, names[p], color_of(p), 2 + 1.5 * static_cast<double>(names.size() - 1 - p));
+      draw_policy(
+          svg, names[p], color_of(p),
+          2 + 3.0 * static_cast<double>(names.size() - 1 - p) / static_cast<double>(names.size()),
+          p >= kColors - kFirstColor);
       entries.emplace_back(color_of(p), names[p]);
     }
     return "<figure>" + svg.finish() + legend(entries) + "</figure>\n";
@@ -82,7 +85,8 @@ class OverheadCurve {
   }
 
   // What is drawn first is wider, so that curves on each other can all be seen.
-  void draw_policy(Svg& svg, const std::string& policy, int color, double width) const {
+  void draw_policy(Svg& svg, const std::string& policy, int color, double width,
+                   bool is_dashed) const {
     std::vector<const ComparedPlan*> rows;
     for (const ComparedPlan& row : table_) {
       if (row.policy == policy && row.fits) rows.push_back(&row);
@@ -91,7 +95,8 @@ class OverheadCurve {
     std::vector<Point> points;
     for (const ComparedPlan* row : rows) points.push_back({x(row->budget_bytes), y(row->overhead)});
     const std::string number = std::to_string(color);
-    if (points.size() > 1) svg.polyline(points, width, "curve s" + number, policy);
+    if (points.size() > 1)
+      svg.polyline(points, width, "curve s" + number + (is_dashed ? " dash" : ""), policy);
     for (size_t k = 0; k < points.size(); ++k) {
       svg.circle(points[k], 2.5 + width / 2, "c" + number,
                  policy + " at " + rows[k]->budget + ": " + percent(rows[k]->overhead) +

@@ -54,6 +54,7 @@ svg .lane { fill: var(--box); }
 svg .hover { fill: var(--ink); fill-opacity: 0; }
 svg .hover:hover { fill-opacity: .12; }
 svg .curve { fill: none; }
+svg .dash { stroke-dasharray: 7 4; }
 .legend { display: flex; flex-wrap: wrap; gap: .25rem 1rem; list-style: none; margin: .4rem 0;
   padding: 0; font-size: .88rem; }
 .legend i { display: inline-block; width: .8rem; height: .8rem; border-radius: .15rem;

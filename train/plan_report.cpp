@@ -32,7 +32,8 @@ struct Totals {
   double again_s = 0;
   int64_t copied_bytes = 0;
   Status status = Status::optimal;
-  std::string kind;  // Of the plans that the proof is about; "": all.
+  std::string bound_space;
+
   bool is_optimal() const { return status == Status::optimal; }
   double gap() const { return time.planned_s > 0 ? 1 - bound_s / time.planned_s : 0; }
 };
@@ -54,8 +55,9 @@ Totals totals_of(const RunPlan& plan, int64_t grad_accumulation) {
     totals.recomputed += certificate.recomputed;
     totals.copied_bytes += certificate.copied_bytes;
     totals.status = std::max(totals.status, certificate.status);
-    const bool is_of_all = certificate.space == "complete" || certificate.space == "heuristic";
-    if (!is_of_all) totals.kind = " of the space \"" + certificate.space + "\"";
+    if (totals.bound_space.empty() || certificate.gap > 0) {
+      totals.bound_space = certificate.bound_space;
+    }
 
     for (const ClassDecision& row : decisions_by_class(entry.problem, entry.planned.plan)) {
       totals.again_s += row.again_s;
@@ -101,10 +103,10 @@ std::string headline(const RunPlan& plan, const ReportFacts& facts, const Totals
                      "</b> of the device. Keeping everything would "
                      "take " +
                      short_bytes(budgets.keep_all_bytes) + ".";
-  std::string proof = "It is proven that no plan" + escape(totals.kind);
-  proof += totals.is_optimal()
-               ? std::string(" is faster.")
-               : " can be more than " + percent(rounded_up(totals.gap())) + " faster.";
+  std::string proof = totals.is_optimal() ? std::string("No plan is faster")
+                                          : "No plan can be more than " +
+                                                percent(rounded_up(totals.gap())) + " faster";
+  proof += "; this is proven for " + escape(totals.bound_space) + ".";
 
   std::string html = "<h1>" + escape(facts.title) + "</h1>\n";
   html += "<p class=\"lead\">" + lead + " " + escape(what_it_does(totals)) + " " + proof + "</p>\n";
@@ -231,17 +233,21 @@ std::string certificate_section(const RunPlan& plan, const PlannedProgram& main)
                     short_seconds(c.baseline_s), c.space, c.solver, short_seconds(c.solve_seconds),
                     bytes_or_dash(c.placement_loss_bytes)});
   }
-  html += table({"program", "status", "plan", "bound", "gap", "keeping everything", "space",
+  html += table({"program", "status", "plan", "bound", "gap", "keeping everything", "searched",
                  "solver", "planned in", "lost to addresses"},
                 rows);
   html +=
       "<dl>\n<dt>plan</dt><dd>Time of the finished plan, addresses and all, when every lane runs "
       "its instructions in order.</dd>\n"
-      "<dt>bound</dt><dd>A lower bound: within the named space of plans, and with the times of "
-      "the profile, no plan for this budget takes less. It comes from the planner, not from the "
-      "plan it found.</dd>\n"
+      "<dt>bound</dt><dd>No plan for this budget takes less, with the times of the profile: proven "
+      "for " +
+      escape(main.planned.certificate.bound_space) +
+      ". The proof does not come from the search that found the plan, but from a linear program "
+      "that every plan obeys.</dd>\n"
       "<dt>gap</dt><dd>The distance between the two, relative to the plan. The search stops when "
       "it is small enough, or out of time; running out of time is never called optimal.</dd>\n"
+      "<dt>searched</dt><dd>The set of plans the search chose from; the bound covers more than "
+      "that.</dd>\n"
       "<dt>lost to addresses</dt><dd>Bytes of the budget that gaps between tensors cost.</dd>\n"
       "<dt>what is checked</dt><dd>A separate program part proves before every run that no two "
       "tensors in use share a byte, that every read sees finished data and that every byte lies "
@@ -262,10 +268,9 @@ std::string more_section(const ReportFacts& facts, const Totals& totals) {
   }
   if (facts.most_saved_per_byte >= 0) {
     constexpr double kMiB = 1024.0 * 1024.0;
-    html += paragraph("At this budget the first further MiB can save at most " +
+    html += paragraph("At the margin, each further MiB lowers the bound by at most " +
                       short_seconds(facts.most_saved_per_byte * kMiB) +
-                      " per step, whatever the plan (the price of the memory constraint in the "
-                      "bound).");
+                      " per step: the price of memory at this budget, whatever the plan.");
   }
   return html.empty() ? html : section("What more memory would buy", html);
 }

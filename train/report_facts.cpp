@@ -71,13 +71,15 @@ void find_what_more_would_buy(const Config& config, const PlanStage& stage, Repo
   facts.more.push_back({.extra_bytes = missing,
                         .step_s = step_time(stage.plan(), micros).keep_all_s,
                         .keeps_everything = true});
+  const Policy& policy = find_policy(stage.options().policy);
   facts.most_saved_per_byte = 0;
   for (size_t i = 0; i < stage.problems().size(); ++i) {
     const std::string& name = stage.programs().programs[i].name;
     int64_t runs = 0;
     for (int64_t micro = 0; micro < micros; ++micro) runs += program_name(micro, micros) == name;
     if (runs == 0) continue;
-    const TurnBound bound = turn_bound(stage.problems()[i], true, true, kBoundLimit_s);
+    const TurnBound bound = turn_bound(stage.problems()[i], policy.bound_recomputes,
+                                       policy.bound_copies, kBoundLimit_s);
     facts.most_saved_per_byte += static_cast<double>(runs) * bound.seconds_per_byte;
   }
 }

@@ -15,6 +15,7 @@ namespace {
 constexpr size_t kColumns = 440;
 constexpr size_t kHovers = 55;   // Stretches of columns with a list of tensors each.
 constexpr size_t kListed = 8;    // Tensors in such a list.
+constexpr size_t kNamed = 3;     // Tensors of the fullest moment.
 constexpr size_t kClasses = 10;  // Drawn apart; the rest is one.
 constexpr double kTop = 26;
 constexpr double kPlot = 250;
@@ -55,12 +56,47 @@ class MemoryChart {
  private:
   std::string caption() const {
     const int64_t arena = story_.schedule->arena[index_of(tier_)];
-    std::string text = "At most " + short_bytes(peak_) + " are in use at once";
+    const Moment& fullest = *std::ranges::max_element(columns_, {}, &Moment::bytes);
+    std::string text = "At most " + short_bytes(peak_) + " are in use at once, first at " +
+                       short_seconds(fullest.time_s) + running_at(fullest.time_s) + ": " +
+                       largest_at(fullest.time_s, kNamed, ", ");
     if (arena > peak_) {
       text += "; gaps between the tensors take " + short_bytes(arena - peak_) + " more";
     }
 
-    return "<figcaption>" + text + ".</figcaption>\n";
+    return "<figcaption>" + escape(text) + ".</figcaption>\n";
+  }
+
+  std::string running_at(double time_s) const {
+    for (size_t i = 0; i < story_.schedule->instructions.size(); ++i) {
+      const Instruction& instruction = story_.schedule->instructions[i];
+      const bool runs =
+          story_.simulation.start_s[i] <= time_s && time_s < story_.simulation.end_s[i];
+      if (instruction.kind != Instruction::Kind::compute || !runs) continue;
+      return " while " + story_.graph->node(instruction.node).name + " runs";
+    }
+    return "";
+  }
+
+  // The largest tensors that are not there all the time, as text.
+  std::string largest_at(double time_s, size_t count, const std::string& separator) const {
+    std::map<std::string, int64_t> bytes;  // Pieces of a tensor are one.
+    for (const BufferSpan& span : passing_) {
+      if (span.begin_s <= time_s && time_s < span.end_s) {
+        bytes[buffer(span).name] += buffer(span).bytes;
+      }
+    }
+    std::vector<std::pair<int64_t, std::string>> alive;
+    for (const auto& [name, size] : bytes) alive.emplace_back(-size, name);
+    std::ranges::sort(alive);
+    std::string text;
+    for (size_t k = 0; k < std::min(count, alive.size()); ++k) {
+      text += (k == 0 ? "" : separator) + alive[k].second + " " + short_bytes(-alive[k].first);
+    }
+    if (alive.size() > count) {
+      text += separator + "and " + std::to_string(alive.size() - count) + " more";
+    }
+    return text;
   }
 
   const Buffer& buffer(const BufferSpan& span) const {
@@ -242,20 +278,9 @@ class MemoryChart {
     const double width = axis_.width / static_cast<double>(kHovers);
     for (size_t h = 0; h < kHovers; ++h) {
       const double time_s = stretches[h].time_s;
-      std::vector<std::pair<int64_t, std::string>> alive;
-      for (const BufferSpan& span : passing_) {
-        if (span.begin_s <= time_s && time_s < span.end_s) {
-          alive.emplace_back(-buffer(span).bytes, buffer(span).name);
-        }
-      }
-      std::ranges::sort(alive);
-      std::string title = "at " + short_seconds(time_s) + ": " + short_bytes(stretches[h].bytes);
-      for (size_t k = 0; k < std::min(kListed, alive.size()); ++k) {
-        title += "\n" + alive[k].second + " " + short_bytes(-alive[k].first);
-      }
-      if (alive.size() > kListed) {
-        title += "\nand " + std::to_string(alive.size() - kListed) + " more";
-      }
+      const std::string title = "at " + short_seconds(time_s) + ": " +
+                                short_bytes(stretches[h].bytes) + "\n" +
+                                largest_at(time_s, kListed, "\n");
       svg.rect(axis_.left + width * static_cast<double>(h), kTop, width, kPlot, "hover", title);
     }
   }

@@ -110,6 +110,8 @@ TEST(PlanReport, IsWholeAndHasEveryTierAndTheBudgets) {
   EXPECT_THAT(html, HasSubstr("computed again"));
   EXPECT_THAT(html, HasSubstr("from host"));
   EXPECT_THAT(html, HasSubstr("What more memory would buy"));
+  const Certificate& certificate = run.plan.programs.front().planned.certificate;
+  EXPECT_THAT(html, HasSubstr("proven for " + escape(certificate.bound_space)));
 }
 
 TEST(PlanReport, IsWholeUnderEveryPolicyAndWithManyPrograms) {
