@@ -105,7 +105,8 @@ void validate_gpt2(const ModelConfig& config) {
   }
 }
 
-Network build_gpt2(Graph& graph, const ModelConfig& config, const NetworkShape& shape) {
+Network build_gpt2(Graph& graph, const ModelConfig& config, int64_t batch, int64_t tokens,
+                   Purpose purpose) {
   validate_gpt2(config);
   Parameters parameters(graph, config.dtype);
   const int64_t c = config.n_embd;
@@ -120,11 +121,11 @@ Network build_gpt2(Graph& graph, const ModelConfig& config, const NetworkShape& 
   const ValueId head =
       config.tie_embeddings ? wte : parameters.normal("lm_head.weight", {v, c}, kInitStd);
 
-  const auto ids = [&](const char* name, Shape sizes) {
-    return graph.add_source(name, {std::move(sizes), DType::i32}, Role::input);
+  const auto ids = [&](const char* name, Shape shape) {
+    return graph.add_source(name, {std::move(shape), DType::i32}, Role::input);
   };
-  const bool drops = shape.purpose == Purpose::training && config.dropout > 0;
-  const ValueId input = ids("tokens", {shape.batch, shape.tokens});
+  const bool drops = purpose == Purpose::training && config.dropout > 0;
+  const ValueId input = ids("tokens", {batch, tokens});
   const Builder builder{graph, config, drops ? ids("random_key", {4}) : ValueId{}};
 
   ValueId x = builder.drop("drop", embedding(graph, "embedding", input, wte, wpe));
@@ -133,18 +134,14 @@ Network build_gpt2(Graph& graph, const ModelConfig& config, const NetworkShape& 
     x = builder.block(x, blocks[static_cast<size_t>(l)]);
   }
   Network network{.parameters = parameters.take(), .loss = {}, .logits = {}};
-  const bool samples = shape.purpose == Purpose::sampling;
-  if (samples) x = select_position(graph, "last", x, ids("position", {shape.batch}));
+  if (purpose == Purpose::sampling) {
+    x = select_position(graph, "last", x, ids("position", {batch}));
+  }
   x = layer_norm(graph, "ln_f", x, ln_f.weight, ln_f.bias);
-  if (samples) {
-    network.logits = linear(graph, "logits", x, head, {}, /*transposed=*/true);
-  } else {
-    network.loss = chunked_loss(graph, shape, 4 * c,
-                                {.x = x,
-                                 .weight = head,
-                                 .targets = ids("targets", {shape.batch, shape.tokens}),
-                                 .classes = config.vocab_size,
-                                 .transposed = true});
+  network.logits = linear(graph, "logits", x, head, {}, /*transposed=*/true);
+  if (purpose != Purpose::sampling) {
+    network.loss = softmax_cross_entropy(graph, "loss", network.logits,
+                                         ids("targets", {batch, tokens}), config.vocab_size);
   }
   return network;
 }

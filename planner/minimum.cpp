@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "planner/in_place.h"
+#include "planner/moving_state.h"
 #include "planner/planner.h"
 #include "planner/realize.h"
 #include "planner/smallest.h"
@@ -193,6 +194,7 @@ Minimum describe_minimum(const Problem& problem, const SmallestPlan& smallest) {
 }
 
 Minimum find_minimum(const Problem& problem, const PlanOptions& options) {
+  if (!is_settled(problem)) return minimum_with_moving_state(problem, options);
   const std::optional<SmallestPlan> smallest = smallest_plan(problem, options);
   ensure(smallest.has_value(), "a policy without any plan");
   return describe_minimum(problem, *smallest);

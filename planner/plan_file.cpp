@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <system_error>
 
 #include <nlohmann/json.hpp>
@@ -131,6 +132,9 @@ Json content_json(const std::vector<ProgramPlan>& programs, const PlanOptions& o
     json["hashes"][std::string(part)] = hash;
   }
   json.update(certificate_json(overall(programs)));
+  const PlannedState state = planned_state_of(programs);
+  json["state"] = state.planned ? "planned" : "resident";
+  json["state_on_host"] = state.on_host;
   json["options"] = {{"gap", options.gap},
                      {"time_limit_s", options.time_limit_s},
                      {"space", options.space},
@@ -222,6 +226,36 @@ std::vector<Planned> parse_plan_file(std::string_view text, std::string_view ori
   } catch (const Error& error) {
     throw Error(who + " " + error.what());
   }
+}
+
+PlannedState planned_state_of(const std::vector<ProgramPlan>& programs) {
+  PlannedState state;
+  std::set<std::string> on_host;
+  for (const ProgramPlan& program : programs) {
+    const Problem& problem = *program.problem;
+    state.planned = state.planned || !problem.rest.empty();
+    for (size_t v = 0; v < problem.graph->values().size(); ++v) {
+      const ValueId value{static_cast<int32_t>(v)};
+      const bool is_source = problem.graph->value(value).home == value;
+      if (is_source && problem.rest_of(value).tier == Tier::host) {
+        on_host.insert(problem.graph->value(value).name);
+      }
+    }
+  }
+  state.on_host.assign(on_host.begin(), on_host.end());
+  return state;
+}
+
+PlannedState read_planned_state(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  const Json json = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || json.value("state", Json()) != "planned") return {};
+  PlannedState state{.planned = true, .on_host = {}};
+  const Json names = json.value("state_on_host", Json::array());
+  for (const Json& name : names) {
+    if (name.is_string()) state.on_host.push_back(name);
+  }
+  return state;
 }
 
 void write_plan_file(const std::filesystem::path& path, const std::vector<ProgramPlan>& programs,

@@ -33,6 +33,17 @@ std::vector<Planned> parse_plan_file(std::string_view text, std::string_view ori
                                      const std::vector<NamedProblem>& programs,
                                      const PlanOptions& options);
 
+// Where the state of a plan file rests, as far as one must know to make the problems it is read
+// for.
+struct PlannedState {
+  bool planned = false;              // false: at home on the device for whole steps.
+  std::vector<std::string> on_host;  // Names of sources, sorted.
+};
+// What the programs' problems say.
+PlannedState planned_state_of(const std::vector<ProgramPlan>& programs);
+// What a file says; resident if it cannot be read (read_plan_file then says why).
+PlannedState read_planned_state(const std::filesystem::path& path);
+
 // Written beside the target first and renamed, so that there is never half a file.
 void write_plan_file(const std::filesystem::path& path, const std::vector<ProgramPlan>& programs,
                      const PlanOptions& options, std::string_view date);

@@ -11,6 +11,7 @@
 #include "planner/bound.h"
 #include "planner/chen.h"
 #include "planner/keep_all.h"
+#include "planner/moving_state.h"
 #include "planner/realize.h"
 #include "planner/smallest.h"
 #include "planner/solver_process.h"
@@ -178,7 +179,8 @@ bool is_proven_impossible(const Problem& problem, const Policy& policy, const Tu
   return !turn_bound(problem, true, true, kBoundShare * options.time_limit_s).fits;
 }
 
-// No plan: says why, and what would do.
+}  // namespace
+
 void refuse(const Problem& problem, const std::optional<SmallestPlan>& smallest, bool is_impossible,
             Certificate& certificate) {
   const int64_t budget = problem.budget[index_of(Tier::device)];
@@ -201,9 +203,8 @@ void refuse(const Problem& problem, const std::optional<SmallestPlan>& smallest,
   certificate.message = text + ". Raise the budget, or make the batch smaller.";
 }
 
-}  // namespace
-
 Planned plan_program(const Problem& problem, const PlanOptions& asked) {
+  if (!is_settled(problem)) return plan_moving_state(problem, asked);
   const Stopwatch watch;
   const SolverSession session;
   PlanOptions options = asked;
@@ -266,14 +267,15 @@ Planned certify(const Problem& problem, const PlanOptions& options, const Plan& 
   Planned planned;
   Certificate& certificate = planned.certificate;
   certificate.policy = options.policy;
-  certificate.baseline_s = realize(problem, keep_all_plan(problem)).seconds;
+  const Problem settled = settle(problem, /*early=*/false).problem;
+  certificate.baseline_s = realize(settled, keep_all_plan(settled)).seconds;
   const TurnBound bound = turn_bound(problem, true, true, kBoundShare * options.time_limit_s);
   certificate.bound_s = std::max(certificate.baseline_s, bound.seconds);
   certificate.bound_space = bound.text;
   certificate.status = Status::feasible;
   certificate.space = "heuristic";
   certificate.solver = solver;
-  accept(problem, realize(problem, plan), planned);
+  accept(problem, realize(problem, unsettle(problem, plan)), planned);
   return planned;
 }
 

@@ -18,4 +18,9 @@ std::optional<SmallestPlan> smallest_plan(const Problem& problem, const PlanOpti
 // Bytes, binding node and what is alive there.
 Minimum describe_minimum(const Problem& problem, const SmallestPlan& smallest);
 
+// No plan: says why, and what would do.  Fills in status and message.  `is_impossible`: it is
+// proven that no plan of any kind fits.
+void refuse(const Problem& problem, const std::optional<SmallestPlan>& smallest, bool is_impossible,
+            Certificate& certificate);
+
 }  // namespace olm2

@@ -35,10 +35,10 @@ struct TrainConfig {
   int64_t steps = 0;
   int64_t grad_accumulation = 1;   // Micro batches per step; follows from total_batch_tokens.
   int64_t total_batch_tokens = 0;  // As given; 0: not given.
-  std::string dtype = "float32";   // | "bfloat16": can be planned, no backend computes in it yet.
+  std::string dtype = "float32";  // | "bfloat16": can be planned, no backend computes in it yet.
   int64_t seed = 1337;
   int64_t threads = 0;      // 0: all.
-  int64_t head_chunks = 0;  // Of the output head; 0: from the sizes (models/model.h).
+  int64_t head_chunks = 0;  // 0: from the sizes.
   OnNonfinite on_nonfinite = OnNonfinite::stop;
   bool fresh_optimizer = false;
   bool operator==(const TrainConfig&) const = default;

@@ -98,11 +98,10 @@ void check_train(const Config& config, const Check& check) {
   }
   check.one_of("train.dtype", train.dtype, {"float32", "bfloat16"});
   check.count("train.head_chunks", train.head_chunks, 0);
-  const int64_t rows = train.batch_size * train.sequence_length;
-  if (train.head_chunks > rows) {
-    check.refuse("train.head_chunks", to_text(train.head_chunks),
-                 "at most batch_size x sequence_length = " + to_text(rows) +
-                     ": a chunk has a token at least");
+  if (train.head_chunks > 1) {
+    check.later(
+        "train.head_chunks", to_text(train.head_chunks),
+        "use 0 or 1, and a smaller batch_size with more grad_accumulation for fewer logits");
   }
 }
 
@@ -185,7 +184,6 @@ void check_memory(const Config& config, const Check& check) {
                  "0 or a size in bytes, e.g. \"512 MiB\"");
   }
   check.one_of("memory.state", memory.state, {"resident", "planned"});
-  if (memory.state != "resident") check.later("memory.state", "\"planned\"", "use \"resident\"");
   if (memory.optimizer_offload) {
     const double share = *memory.optimizer_offload;
     if (!(share >= 0 && share <= 1)) {

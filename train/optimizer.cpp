@@ -1,5 +1,7 @@
 #include "train/optimizer.h"
 
+#include <algorithm>
+#include <numeric>
 #include <vector>
 
 namespace olm2 {
@@ -10,6 +12,16 @@ void declare_moment(Graph& graph, ValueId parameter, std::string name) {
   ValueType type = graph.type(parameter);
   if (type.dtype == DType::bf16) type.dtype = DType::f32;
   graph.add_source(std::move(name), std::move(type), Role::moment);
+}
+
+// Small parameters first: the moments of the largest are needed when few gradients are left, which
+// matters to plans in which moments come and go.
+std::vector<size_t> by_bytes(const Graph& graph, std::span<const Parameter> parameters) {
+  std::vector<size_t> order(parameters.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, {},
+                           [&](size_t i) { return graph.type(parameters[i].value).bytes(); });
+  return order;
 }
 
 }  // namespace
@@ -41,7 +53,7 @@ ValueId add_optimizer(Graph& graph, std::span<const Parameter> parameters, const
   graph.set_phase(Phase::update);
   const ValueId rates = graph.add_source("rates", {{3}, DType::f32}, Role::input);
   const ValueId norm = global_norm(graph, "grad_norm", gradients);
-  for (size_t i = 0; i < parameters.size(); ++i) {
+  for (const size_t i : by_bytes(graph, parameters)) {
     const ValueId parameter = parameters[i].value;
     const std::string name = graph.value(parameter).name;
     AdamW mine = options;

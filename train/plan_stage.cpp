@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "planner/plan_file.h"
 #include "train/progress.h"
+#include "train/state_choice.h"
 
 namespace olm2 {
 namespace {
@@ -58,30 +59,38 @@ PlanOptions PlanStage::options() const {
   return plan_options_of(config_);
 }
 
-std::vector<NamedProblem> PlanStage::named_problems() const {
-  std::vector<NamedProblem> named;
-  for (size_t i = 0; i < problems_.size(); ++i) {
-    named.push_back({programs_.programs[i].name, &problems_[i]});
-  }
-  return named;
-}
-
 void PlanStage::make_plan() {
   PlanOptions mine = options();
   mine.progress = [](double seconds, double gap) {
     show_transient("planning " + rounded(seconds, 1) + " s" +
                    (gap < 0 ? std::string() : ", gap " + rounded(100 * gap, 2) + " %"));
   };
-  plan_ = plan_run(programs_, problems_, budgets_, mine);
+  plan_ = choose_state(programs_, problems_, budgets_, mine, config_.memory.state == "planned");
   show_transient("");
 }
 
 void PlanStage::read_plan(const std::filesystem::path& file) {
-  take_plan(read_plan_file(file, named_problems(), options()));
+  const StateLayout layout = layout_of_plan(file);
+  const std::vector<Problem> problems = with_layout(programs_, problems_, layout);
+  std::vector<NamedProblem> named;
+  for (size_t i = 0; i < problems.size(); ++i) {
+    named.push_back({programs_.programs[i].name, &problems[i]});
+  }
+  std::vector<Planned> planned = read_plan_file(file, named, options());
+  plan_ = collect_plans(programs_, problems, budgets_, std::move(planned));
+  plan_.state = layout;
 }
 
 void PlanStage::take_plan(std::vector<Planned> planned) {
   plan_ = collect_plans(programs_, problems_, budgets_, std::move(planned));
+  plan_.state = resident_layout(programs_);
+}
+
+// What memory.state says; sources rest where the file has them.
+StateLayout PlanStage::layout_of_plan(const std::filesystem::path& file) const {
+  if (config_.memory.state != "planned") return resident_layout(programs_);
+  const PlannedState state = read_planned_state(file);
+  return planned_layout(programs_, SourceNames(state.on_host.begin(), state.on_host.end()));
 }
 
 void PlanStage::write_plan(const std::filesystem::path& file) const {
@@ -111,6 +120,7 @@ std::string PlanStage::description() const {
   std::string text = "model: " + std::to_string(parameter_count(programs_)) + " parameters, " +
                      describe_bytes(programs_.state_bytes) +
                      " of parameters, gradients and moments\n" + budgets_.text +
+                     "\nstate: " + describe_state(programs_, plan_.state) +
                      "\nprofile: " + profile_.source + " on " + profile_.device;
   if (config_.memory.host_budget.bytes > 0) {
     text +=

@@ -31,6 +31,7 @@ class PlanStage {
 
   const RunPrograms& programs() const { return programs_; }
   const Profile& profile() const { return profile_; }
+  // All state on the device; the plan's own problems have it where it rests.
   const std::vector<Problem>& problems() const { return problems_; }
   const Budgets& budgets() const { return budgets_; }
   const RunPlan& plan() const { return plan_; }  // After make_plan or read_plan.
@@ -40,7 +41,7 @@ class PlanStage {
   std::string description() const;
 
  private:
-  std::vector<NamedProblem> named_problems() const;
+  StateLayout layout_of_plan(const std::filesystem::path& file) const;
 
   const Config& config_;
   RunPrograms programs_;

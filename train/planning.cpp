@@ -61,7 +61,6 @@ RunPrograms programs_of(const Config& config, int64_t alignment) {
   const RunShape shape{.batch = config.train.batch_size,
                        .tokens = config.train.sequence_length,
                        .grad_accumulation = config.train.grad_accumulation,
-                       .head_chunks = config.train.head_chunks,
                        .evaluation = config.output.eval_every > 0,
                        .sampling = config.output.sample_every > 0};
   const AdamW adamw{.beta1 = config.optimizer.beta1,
@@ -146,23 +145,31 @@ RunPlan collect_plans(const RunPrograms& run, const std::vector<Problem>& proble
   return plan;
 }
 
-RunPlan plan_run(const RunPrograms& run, std::vector<Problem> problems, const Budgets& budgets,
-                 const PlanOptions& options) {
-  std::vector<Planned> planned;
+TriedPlans try_to_plan(const std::vector<Problem>& problems, const PlanOptions& options) {
+  TriedPlans tried;
   double left_s = options.time_limit_s;
-  for (Problem& problem : problems) problem.budget = budgets.bytes;
   for (size_t i = 0; i < problems.size(); ++i) {
     PlanOptions mine = options;
     // A fair share each, and what earlier programs left.
     mine.time_limit_s = std::max(0.0, left_s) / static_cast<double>(problems.size() - i);
-    planned.push_back(plan_program(problems[i], mine));
-    const Certificate& certificate = planned.back().certificate;
-    left_s -= certificate.solve_seconds;
-    if (!planned.back().schedule) {
-      refuse_budget(run, problems, i, certificate.message, budgets, mine);
-    }
+    tried.planned.push_back(plan_program(problems[i], mine));
+    left_s -= tried.planned.back().certificate.solve_seconds;
+    if (tried.planned.back().schedule) continue;
+    tried.failed = static_cast<int>(i);
+    break;
   }
-  return collect_plans(run, problems, budgets, std::move(planned));
+  return tried;
+}
+
+RunPlan plan_run(const RunPrograms& run, std::vector<Problem> problems, const Budgets& budgets,
+                 const PlanOptions& options) {
+  for (Problem& problem : problems) problem.budget = budgets.bytes;
+  TriedPlans tried = try_to_plan(problems, options);
+  if (tried.failed >= 0) {
+    refuse_budget(run, problems, static_cast<size_t>(tried.failed),
+                  tried.planned.back().certificate.message, budgets, options);
+  }
+  return collect_plans(run, problems, budgets, std::move(tried.planned));
 }
 
 PlanOptions plan_options_of(const Config& config) {

@@ -12,6 +12,7 @@
 #include "train/config.h"
 #include "train/executor.h"
 #include "train/programs.h"
+#include "train/state_layout.h"
 
 namespace olm2 {
 
@@ -40,6 +41,7 @@ struct Budgets {
 
 struct RunPlan {
   Budgets budgets;
+  StateLayout state = {};
   std::vector<PlannedProgram> programs;  // In the order of RunPrograms.
   BytesPerTier peak{};                   // The largest of any program.
 };
@@ -55,6 +57,13 @@ Budgets resolve_budgets(const ByteSize& device, const ByteSize& host,
 // binding moment, tensors alive) if one of them cannot be planned.
 RunPlan plan_run(const RunPrograms& run, std::vector<Problem> problems, const Budgets& budgets,
                  const PlanOptions& options);
+
+// plan_run without the exception: `failed` is the first program that has no plan, or -1.
+struct TriedPlans {
+  std::vector<Planned> planned;
+  int failed = -1;
+};
+TriedPlans try_to_plan(const std::vector<Problem>& problems, const PlanOptions& options);
 
 // The same of plans that exist, one per program and in their order.
 RunPlan collect_plans(const RunPrograms& run, const std::vector<Problem>& problems,

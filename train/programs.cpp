@@ -7,19 +7,12 @@
 namespace olm2 {
 namespace {
 
-NetworkShape network_shape(const RunShape& shape, Purpose purpose) {
-  return {.batch = purpose == Purpose::sampling ? 1 : shape.batch,
-          .tokens = shape.tokens,
-          .purpose = purpose,
-          .head_chunks = shape.head_chunks};
-}
-
 Program training_program(const ModelConfig& config, const RunShape& shape, const AdamW& optimizer,
                          const std::string& name) {
   Program program{.name = name, .graph = {}, .results = {}};
   Graph& graph = program.graph;
   const Network network =
-      find_model(config.type).build(graph, config, network_shape(shape, Purpose::training));
+      find_model(config.type).build(graph, config, shape.batch, shape.tokens, Purpose::training);
   declare_gradients(graph, network.parameters);
   const bool accumulate = name == "middle" || name == "last";
   std::vector<GradTarget> targets;
@@ -36,11 +29,11 @@ Program training_program(const ModelConfig& config, const RunShape& shape, const
   return program;
 }
 
-Program forward_program(const ModelConfig& config, const RunShape& shape, Purpose purpose,
+Program forward_program(const ModelConfig& config, int64_t batch, int64_t tokens, Purpose purpose,
                         const std::string& name) {
   Program program{.name = name, .graph = {}, .results = {}};
   const Network network =
-      find_model(config.type).build(program.graph, config, network_shape(shape, purpose));
+      find_model(config.type).build(program.graph, config, batch, tokens, purpose);
   program.results.push_back(purpose == Purpose::sampling ? network.logits : network.loss);
   return program;
 }
@@ -51,7 +44,8 @@ void lay_out_state(const Graph& graph, int64_t alignment, RunPrograms& run) {
     for (const Value& value : graph.values()) {
       if (value.producer.valid() || value.role != role) continue;
       if (!run.state_offset.emplace(value.name, run.state_bytes).second) continue;
-      run.state_bytes += padded(value.type.bytes(), alignment);
+      run.sources.push_back({value.name, role, padded(value.type.bytes(), alignment)});
+      run.state_bytes += run.sources.back().bytes;
     }
   }
 }
@@ -59,8 +53,7 @@ void lay_out_state(const Graph& graph, int64_t alignment, RunPrograms& run) {
 void list_parameters(const ModelConfig& config, int64_t tokens, RunPrograms& run) {
   Graph graph;
   const Network network =
-      find_model(config.type)
-          .build(graph, config, network_shape({.tokens = tokens}, Purpose::sampling));
+      find_model(config.type).build(graph, config, 1, tokens, Purpose::sampling);
   for (const Parameter& p : network.parameters) {
     run.parameters.push_back({graph.value(p.value).name, graph.type(p.value), p.init});
   }
@@ -77,6 +70,7 @@ std::string program_name(int64_t micro, int64_t grad_accumulation) {
 RunPrograms build_programs(const ModelConfig& config, const RunShape& shape, const AdamW& optimizer,
                            int64_t alignment) {
   RunPrograms run;
+  run.grad_accumulation = shape.grad_accumulation;
   const Program update = training_program(
       config, shape, optimizer, program_name(shape.grad_accumulation - 1, shape.grad_accumulation));
   lay_out_state(update.graph, alignment, run);
@@ -89,10 +83,11 @@ RunPrograms build_programs(const ModelConfig& config, const RunShape& shape, con
   }
   run.programs.push_back(update);
   if (shape.evaluation) {
-    run.programs.push_back(forward_program(config, shape, Purpose::evaluation, "evaluation"));
+    run.programs.push_back(
+        forward_program(config, shape.batch, shape.tokens, Purpose::evaluation, "evaluation"));
   }
   if (shape.sampling) {
-    run.programs.push_back(forward_program(config, shape, Purpose::sampling, "sampling"));
+    run.programs.push_back(forward_program(config, 1, shape.tokens, Purpose::sampling, "sampling"));
   }
 
   list_parameters(config, shape.tokens, run);
@@ -101,8 +96,7 @@ RunPrograms build_programs(const ModelConfig& config, const RunShape& shape, con
 
 RunPrograms sampling_programs(const ModelConfig& config, int64_t tokens, int64_t alignment) {
   RunPrograms run;
-  run.programs.push_back(
-      forward_program(config, {.tokens = tokens}, Purpose::sampling, "sampling"));
+  run.programs.push_back(forward_program(config, 1, tokens, Purpose::sampling, "sampling"));
   lay_out_state(run.programs.back().graph, alignment, run);
   list_parameters(config, tokens, run);
   return run;

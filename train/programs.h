@@ -26,7 +26,6 @@ struct RunShape {
   int64_t batch = 0;   // Sequences per micro batch.
   int64_t tokens = 0;  // Tokens per sequence.
   int64_t grad_accumulation = 1;
-  int64_t head_chunks = 0;  // As NetworkShape has it.
   bool evaluation = false;
   bool sampling = false;  // One sequence at a time.
 };
@@ -37,11 +36,21 @@ struct NamedParameter {
   ParameterInit init;
 };
 
+// A parameter, gradient or moment, whichever programs know it.
+struct StateSource {
+  std::string name;
+  Role role = Role::parameter;
+  int64_t bytes = 0;  // Padded.
+};
+
 struct RunPrograms {
   std::vector<Program> programs;
+  int64_t grad_accumulation = 1;
   std::vector<NamedParameter> parameters;
-  // Where each state source lives, the same in every program: parameters, gradients, moments.
+  // Where each state source lives when all of them stay on the device, the same in every program:
+  // parameters, gradients, moments.
   std::unordered_map<std::string, int64_t> state_offset;
+  std::vector<StateSource> sources;  // In this order.
   int64_t state_bytes = 0;
 };
 
@@ -57,7 +66,7 @@ RunPrograms sampling_programs(const ModelConfig& config, int64_t tokens, int64_t
 // Program number `micro` of a step's micro batches.
 std::string program_name(int64_t micro, int64_t grad_accumulation);
 
-// Everything of a Problem that does not depend on a profile or a budget.
+// Everything of a Problem that does not depend on a profile or a budget, all state on the device.
 Problem make_problem(const RunPrograms& run, const Program& program, int64_t alignment);
 
 }  // namespace olm2

@@ -30,11 +30,6 @@ inline Config tiny_config(const ModelConfig& model, int64_t batch, int64_t token
   return config;
 }
 
-inline Config with_head_chunks(Config config, int64_t chunks) {
-  config.train.head_chunks = chunks;
-  return config;
-}
-
 // Odd sizes throughout; dropout, so that recomputing has something to get wrong.
 inline Config tiny_gpt2() {
   return tiny_config({.type = "gpt2",
@@ -47,16 +42,15 @@ inline Config tiny_gpt2() {
                      2, 11, 2);
 }
 inline Config tiny_gpt2_wide() {
-  return with_head_chunks(tiny_config({.type = "gpt2",
-                                       .n_layer = 2,
-                                       .n_head = 1,
-                                       .n_embd = 40,
-                                       .vocab_size = 101,
-                                       .context_length = 7,
-                                       .dropout = 0.2,
-                                       .tie_embeddings = false},
-                                      3, 7, 1),
-                          4);
+  return tiny_config({.type = "gpt2",
+                      .n_layer = 2,
+                      .n_head = 1,
+                      .n_embd = 40,
+                      .vocab_size = 101,
+                      .context_length = 7,
+                      .dropout = 0.2,
+                      .tie_embeddings = false},
+                     3, 7, 1);
 }
 inline Config tiny_mlp() {
   return tiny_config({.type = "mlp",
@@ -89,7 +83,7 @@ struct TinyRun {
   std::vector<Problem> problems;
 };
 
-// Losses and the whole state after some steps, as bytes.
+// Losses, and parameters and moments after some steps, as bytes.  (Gradients are used up by then.)
 struct Outcome {
   std::vector<double> losses;
   std::map<std::string, std::vector<std::byte>> state;
@@ -130,13 +124,20 @@ inline Outcome run_steps(TinyRun& run, std::vector<ExecutableProgram> programs, 
           fill_tokens(index, vocab, tokens, targets);
         });
     outcome.losses.push_back(result.loss);
+    if (run.config.output.eval_every > 0) {
+      outcome.losses.push_back(
+          runner.evaluate(1, [&](int64_t, std::span<int32_t> tokens, std::span<int32_t> targets) {
+            fill_tokens(99, vocab, tokens, targets);
+          }));
+    }
     for (size_t t = 0; t < kTierCount; ++t) {
       outcome.peak[t] = std::max(outcome.peak[t], result.report.peak[t]);
     }
   }
-  for (const auto& [name, offset] : run.programs.state_offset) {
-    const std::span<std::byte> bytes = executor.state(name);
-    outcome.state[name].assign(bytes.begin(), bytes.end());
+  for (const StateSource& source : run.programs.sources) {
+    if (source.role == Role::gradient) continue;
+    const std::span<std::byte> bytes = executor.state(source.name);
+    outcome.state[source.name].assign(bytes.begin(), bytes.end());
   }
   return outcome;
 }

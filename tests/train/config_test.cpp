@@ -286,18 +286,29 @@ TEST(Config, SchedulesAtTheLimitsArePossible) {
 }
 
 TEST(Config, ValuesOutOfRangeAreRefusedWithTheirKey) {
-  for (const char* set : {"train.batch_size=0",     "train.sequence_length=33",
-                          "train.steps=0",          "train.seed=-1",
-                          "train.threads=-1",       "train.head_chunks=-1",
-                          "model.dropout=1.0",      "model.n_head=3",
-                          "model.n_head=0",         "model.vocab_size=0",
-                          "model.pad_vocab_to=0",   "model.type=bert",
-                          "optimizer.beta1=1.0",    "optimizer.eps=0",
-                          "optimizer.grad_clip=-1", "optimizer.weight_decay=nan",
-                          "planner.gap=-1",         "planner.time_limit_s=0",
-                          "output.log_every=0",     "output.keep_checkpoints=0",
-                          "output.eval_every=5",    "output.dir=''",
-                          "data.train=[]",          "data.tokenizer=word2vec"}) {
+  for (const char* set : {"train.batch_size=0",
+                          "train.sequence_length=33",
+                          "train.steps=0",
+                          "train.seed=-1",
+                          "train.threads=-1",
+                          "model.dropout=1.0",
+                          "model.n_head=3",
+                          "model.n_head=0",
+                          "model.vocab_size=0",
+                          "model.pad_vocab_to=0",
+                          "model.type=bert",
+                          "optimizer.beta1=1.0",
+                          "optimizer.eps=0",
+                          "optimizer.grad_clip=-1",
+                          "optimizer.weight_decay=nan",
+                          "planner.gap=-1",
+                          "planner.time_limit_s=0",
+                          "output.log_every=0",
+                          "output.keep_checkpoints=0",
+                          "output.eval_every=5",
+                          "output.dir=''",
+                          "data.train=[]",
+                          "data.tokenizer=word2vec"}) {
     const std::string text = set;
     // n_head is named by the key that has to fit it.
     const std::string key = text == "model.n_head=3" ? "n_embd" : text.substr(0, text.find('='));
@@ -305,18 +316,9 @@ TEST(Config, ValuesOutOfRangeAreRefusedWithTheirKey) {
   }
 }
 
-TEST(Config, AHeadHasAtMostAsManyChunksAsAMicroBatchHasTokens) {
-  EXPECT_EQ(parse(kToy).train.head_chunks, 0);
-  EXPECT_EQ(parse(kToy, {"train.head_chunks=256"}).train.head_chunks, 256);
-  EXPECT_THAT(refusal_of({"train.head_chunks=257"}),
-              HasSubstr("train.head_chunks: found 257, expected at most batch_size x "
-                        "sequence_length = 256"));
-  EXPECT_THAT(refusal_of({"train.head_chunks=1.5"}), HasSubstr("train.head_chunks"));
-}
-
 TEST(Config, WhatALaterVersionBringsIsRefusedAndNotIgnored) {
-  for (const char* set : {"memory.disk_path=/scratch", "memory.disk_budget=1 GiB",
-                          "memory.state=planned", "memory.optimizer_offload=0.5",
+  for (const char* set : {"train.head_chunks=8", "memory.disk_path=/scratch",
+                          "memory.disk_budget=1 GiB", "memory.optimizer_offload=0.5",
                           "device.backend=cuda", "device.graph=true", "planner.space=full"}) {
     EXPECT_THAT(refusal_of({set}),
                 AllOf(HasSubstr(set), HasSubstr("not available in this version; ")))
@@ -326,6 +328,7 @@ TEST(Config, WhatALaterVersionBringsIsRefusedAndNotIgnored) {
   EXPECT_NO_THROW(parse(kToy, {"train.dtype=bfloat16"}));  // Can be planned.
   EXPECT_NO_THROW(parse(kToy, {"memory.optimizer_offload=auto"}));
   EXPECT_NO_THROW(parse(kToy, {"memory.optimizer_offload=0"}));
+  EXPECT_NO_THROW(parse(kToy, {"train.head_chunks=1"}));
 }
 
 // --- writing ----------------------------------------------------------------------------------
