@@ -164,14 +164,18 @@ class Segmenting {
                                       // reads one of its values.
 };
 
+int root_of(size_t units) {
+  return static_cast<int>(std::lround(std::sqrt(static_cast<double>(units))));
+}
+
 // Numbers of segments worth trying: all up to kMaxTried, and one per unit.
 std::vector<int> segment_counts(const Graph& graph) {
   const size_t units = forward_units(graph).size();
   std::vector<int> counts;
   for (size_t k = 1; k <= std::min(units, kMaxTried); ++k) counts.push_back(static_cast<int>(k));
   if (units > kMaxTried) {
-    const auto root = static_cast<size_t>(std::lround(std::sqrt(static_cast<double>(units))));
-    if (root > kMaxTried) counts.push_back(static_cast<int>(root));
+    const int root = root_of(units);
+    if (static_cast<size_t>(root) > kMaxTried) counts.push_back(root);
     counts.push_back(static_cast<int>(units));
   }
   return counts;
@@ -183,6 +187,27 @@ double compute_seconds(const Problem& problem, const Plan& plan) {
     if (step.kind == Step::Kind::compute) seconds += problem.seconds[as_size(step.node.index)];
   }
   return seconds;
+}
+
+// The fastest of the plans whose placed arena fits.
+PolicyResult fastest_that_fits(const Problem& problem, std::vector<Plan> plans) {
+  std::vector<std::pair<double, size_t>> by_time;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    by_time.emplace_back(compute_seconds(problem, plans[i]), i);
+  }
+  std::ranges::sort(by_time);
+  PolicyResult result{
+      .bound_s = std::accumulate(problem.seconds.begin(), problem.seconds.end(), 0.0),
+      .space = "heuristic",
+      .solver = "none"};
+  for (const auto& [seconds, i] : by_time) {
+    if (!is_within(replay(problem, plans[i]).peak, problem.budget)) continue;
+    if (!is_within(placed_bytes(problem, plans[i]), problem.budget)) continue;
+    result.status = Status::feasible;
+    result.plan = std::move(plans[i]);
+    break;
+  }
+  return result;
 }
 
 }  // namespace
@@ -201,24 +226,16 @@ std::vector<Plan> smallest_chen(const Problem& problem, const PlanOptions& /*opt
 }
 
 PolicyResult plan_chen(const Problem& problem, const PlanOptions& options) {
-  std::vector<Plan> plans = smallest_chen(problem, options);
-  std::vector<std::pair<double, size_t>> by_time;
-  for (size_t i = 0; i < plans.size(); ++i) {
-    by_time.emplace_back(compute_seconds(problem, plans[i]), i);
-  }
-  std::ranges::sort(by_time);
-  PolicyResult result{
-      .bound_s = std::accumulate(problem.seconds.begin(), problem.seconds.end(), 0.0),
-      .space = "heuristic",
-      .solver = "none"};
-  for (const auto& [seconds, i] : by_time) {
-    if (!is_within(replay(problem, plans[i]).peak, problem.budget)) continue;
-    if (!is_within(placed_bytes(problem, plans[i]), problem.budget)) continue;
-    result.status = Status::feasible;
-    result.plan = std::move(plans[i]);
-    break;
-  }
-  return result;
+  return fastest_that_fits(problem, smallest_chen(problem, options));
+}
+
+std::vector<Plan> smallest_chen_sqrt(const Problem& problem, const PlanOptions& /*options*/) {
+  return {keep_all_plan(problem),
+          chen_plan(problem, root_of(forward_units(*problem.graph).size()))};
+}
+
+PolicyResult plan_chen_sqrt(const Problem& problem, const PlanOptions& options) {
+  return fastest_that_fits(problem, smallest_chen_sqrt(problem, options));
 }
 
 }  // namespace olm2

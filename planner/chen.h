@@ -1,5 +1,5 @@
-// Policy `chen`: sublinear memory by segments (Chen et al. 2016, "Training Deep Nets with Sublinear
-// Memory Cost", algorithm 1 and section 4.3).
+// Policies `chen` and `chen-sqrt`: sublinear memory by segments (Chen et al. 2016, "Training Deep
+// Nets with Sublinear Memory Cost", algorithm 1 and section 4.3).
 //
 // The forward pass is cut into segments.  What a segment hands on to later segments is kept; what
 // only it and the backward pass read is forgotten after the forward pass and made again, in forward
@@ -20,5 +20,9 @@ Plan chen_plan(const Problem& problem, int segments);
 PolicyResult plan_chen(const Problem& problem, const PlanOptions& options);
 // All plans tried.
 std::vector<Plan> smallest_chen(const Problem& problem, const PlanOptions& options);
+
+// The paper's rule of thumb alone: sqrt(n) segments of n layers, whatever the budget.
+PolicyResult plan_chen_sqrt(const Problem& problem, const PlanOptions& options);
+std::vector<Plan> smallest_chen_sqrt(const Problem& problem, const PlanOptions& options);
 
 }  // namespace olm2

@@ -102,7 +102,8 @@ struct Policy {
   PolicyResult (*plan)(const Problem& problem, const PlanOptions& options) = nullptr;
   // Plans among which the one of the smallest device arena is; other tiers within their budgets.
   std::vector<Plan> (*smallest)(const Problem& problem, const PlanOptions& options) = nullptr;
-  bool swaps = false;  // Has a choice between whole and partial swaps.
+  bool copies = false;  // Uses the tiers below the device where they have room.
+  bool swaps = false;   // Has a choice between whole and partial swaps.
   // Which plans the certificate's bound is for: those that run nodes again, copy, or do both.
   bool bound_recomputes = true;
   bool bound_copies = true;

@@ -1,10 +1,13 @@
+#include <algorithm>
 #include <array>
 #include <string>
 
 #include "core/error.h"
+#include "planner/capuchin.h"
 #include "planner/chen.h"
 #include "planner/keep_all.h"
 #include "planner/milp.h"
+#include "planner/online.h"
 #include "planner/planner.h"
 
 namespace olm2 {
@@ -25,10 +28,28 @@ std::vector<Plan> smallest_milp(const Problem& problem, const PlanOptions& optio
   return plans;
 }
 
+template <const OnlineRule& kRule>
+PolicyResult plan_rule(const Problem& problem, const PlanOptions& /*options*/) {
+  return plan_online(problem, access_sequence(problem), kRule);
+}
+template <const OnlineRule& kRule>
+std::vector<Plan> smallest_rule(const Problem& problem, const PlanOptions& /*options*/) {
+  return smallest_online(problem, kRule);
+}
+
+constexpr OnlineRule kLru{.copies = true, .worth = least_recently_used};
+
+// Seconds to make it again per byte and second of idleness.
+double dtr_heuristic(const Evictable& value) {
+  constexpr double kJustUsed = 1e-12;
+  return value.remake_s / (static_cast<double>(value.bytes) * std::max(value.idle_s, kJustUsed));
+}
+constexpr OnlineRule kDtr{.copies = false, .wants_remake_s = true, .worth = dtr_heuristic};
+
 constexpr std::array<std::string_view, 1> kInRecompute = {"chen"};
 constexpr std::array<std::string_view, 3> kInOlm2 = {"chen", "recompute", "swap"};
 
-constexpr std::array<Policy, 5> kPolicies = {{
+constexpr std::array<Policy, 9> kPolicies = {{
     {.name = "none",
      .summary = "keep everything on the device until its last use",
      .source = "the baseline of every comparison",
@@ -39,6 +60,28 @@ constexpr std::array<Policy, 5> kPolicies = {{
      .source = "Chen et al. 2016, arXiv:1604.06174",
      .plan = plan_chen,
      .smallest = smallest_chen},
+    {.name = "chen-sqrt",
+     .summary = "recompute sqrt(n) segments of n layers",
+     .source = "Chen et al. 2016, arXiv:1604.06174",
+     .plan = plan_chen_sqrt,
+     .smallest = smallest_chen_sqrt},
+    {.name = "lru",
+     .summary = "evict what was used least recently, fetch on demand",
+     .source = "Belady 1966 for the baseline; Fu et al. 2023 begin with it",
+     .plan = plan_rule<kLru>,
+     .smallest = smallest_rule<kLru>,
+     .copies = true},
+    {.name = "dtr",
+     .summary = "forget what is cheap, large and idle, make it again on demand",
+     .source = "Kirisame et al. 2021 (DTR), arXiv:2006.09616",
+     .plan = plan_rule<kDtr>,
+     .smallest = smallest_rule<kDtr>},
+    {.name = "capuchin",
+     .summary = "swap what hides behind computing, then what costs least per byte",
+     .source = "Peng et al. 2020 (Capuchin), doi:10.1145/3373376.3378505",
+     .plan = plan_capuchin,
+     .smallest = smallest_capuchin,
+     .copies = true},
     {.name = "recompute",
      .summary = "recompute the tensors that cost least, by mixed-integer programming",
      .source = "Jain et al. 2020 (Checkmate), arXiv:1910.02653",
@@ -51,6 +94,7 @@ constexpr std::array<Policy, 5> kPolicies = {{
      .source = "Rhu et al. 2016 (vDNN), arXiv:1602.08124; Huang et al. 2020 (SwapAdvisor)",
      .plan = plan_milp<false, true>,
      .smallest = smallest_milp<false, true>,
+     .copies = true,
      .swaps = true,
      .bound_recomputes = false},
     {.name = "olm2",
@@ -58,6 +102,7 @@ constexpr std::array<Policy, 5> kPolicies = {{
      .source = "planner/README.md; Beaumont et al. 2021 (rotor, POFO) for the idea of the mix",
      .plan = plan_milp<true, true>,
      .smallest = smallest_milp<true, true>,
+     .copies = true,
      .swaps = true,
      .contains = kInOlm2},
 }};

@@ -132,6 +132,49 @@ TEST(PlanProgram, IsNeverSlowerThanSegmentsWhereItMayRecompute) {
   }
 }
 
+// From its minimum up, with and without a host: the policies that need no solver.
+TEST(PlanProgram, IsFeasibleFromTheMinimumUpUnderEveryHeuristic) {
+  const toy::Training toy = toy::training(5, 21);
+  Problem problem = toy::problem_of(toy.graph, toy.results);
+  const int64_t most = keep_all_bytes(problem);
+  for (const std::string_view name : {"chen", "chen-sqrt", "lru", "dtr", "capuchin"}) {
+    for (const int64_t host : {int64_t{0}, int64_t{700}, int64_t{1} << 30}) {
+      problem.budget[index_of(Tier::host)] = host;
+      PlanOptions options;
+      options.policy = name;
+      const int64_t least = find_minimum(problem, options).bytes;
+      for (int64_t part = 0; part < 4; ++part) {
+        const int64_t budget = least + (most - least) * part / 4;
+        const Planned planned = plan_with(problem, name, budget);
+        ASSERT_TRUE(planned.schedule.has_value()) << name << " " << budget << " host " << host;
+        const Certificate& made = planned.certificate;
+        EXPECT_LE(made.peak[index_of(Tier::device)], budget);
+        EXPECT_LE(made.peak[index_of(Tier::host)], host);
+        EXPECT_GE(made.objective_s, made.bound_s);
+        EXPECT_EQ(made.status, made.gap < 1e-9 ? Status::optimal : Status::feasible);
+        if (part == 2) {
+          EXPECT_EQ(plan_with(problem, name, budget).plan.steps, planned.plan.steps);
+        }
+      }
+    }
+  }
+}
+
+TEST(Chen, SqrtIsOneNumberOfSegmentsWhateverTheBudget) {
+  const toy::Training toy = toy::even_training(36);
+  const Problem problem = toy::problem_of(toy.graph, toy.results);
+  const int64_t all = keep_all_bytes(problem);
+  // 36 layers and a head.
+  const std::string six = to_string(toy.graph, chen_plan(problem, 6));
+  PlanOptions options;
+  options.policy = "chen-sqrt";
+  for (const int64_t budget : {find_minimum(problem, options).bytes, all - 64}) {
+    EXPECT_EQ(to_string(toy.graph, plan_with(problem, "chen-sqrt", budget).plan), six);
+  }
+  EXPECT_LT(plan_with(problem, "chen", all - 64).certificate.objective_s,
+            plan_with(problem, "chen-sqrt", all - 64).certificate.objective_s);
+}
+
 TEST(Chen, LowersThePeakToTheOrderOfTheSquareRoot) {
   const toy::Training toy = toy::even_training(36);
   const Problem problem = toy::problem_of(toy.graph, toy.results);

@@ -37,7 +37,7 @@ TEST_P(PromisesSlow, SameBitsAndSamePeakFromTheMinimumUp) {
   const Outcome expected = run_steps(run, executable(keep), 2);
   ASSERT_EQ(expected.peak[0], keep.peak[0]);
 
-  const int64_t host = policy == "swap" || policy == "olm2" ? int64_t{1} << 30 : 0;
+  const int64_t host = find_policy(policy).copies ? int64_t{1} << 30 : 0;
   const PlanOptions options = options_for(policy);
   const int64_t minimum = minimum_of(run, options, host);
   ASSERT_GT(minimum, run.programs.state_bytes);
@@ -101,7 +101,7 @@ TEST_P(PromisesSlow, PoisonDelaysAndOtherAddressesChangeNoBit) {
   RunPlan keep = plan_run(run.programs, run.problems, all, options_for("none"));
   const Outcome expected = run_steps(run, executable(keep), 2);
 
-  const int64_t host = policy == "swap" || policy == "olm2" ? int64_t{1} << 30 : 0;
+  const int64_t host = find_policy(policy).copies ? int64_t{1} << 30 : 0;
   const PlanOptions options = options_for(policy);
   Budgets budgets = all;
   budgets.bytes = {(minimum_of(run, options, host) + all.keep_all_bytes) / 2, host, 0};
@@ -123,12 +123,11 @@ TEST_P(PromisesSlow, PoisonDelaysAndOtherAddressesChangeNoBit) {
 
 std::string case_name(const testing::TestParamInfo<PromisesSlow::ParamType>& info) {
   constexpr std::array<const char*, 3> kModels = {"Mlp", "Gpt2", "Gpt2Wide"};
-  return std::get<0>(info.param) + kModels.at(info.index % kModels.size());
+  return test_name(std::get<0>(info.param)) + kModels.at(info.index % kModels.size());
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryPolicyAndModel, PromisesSlow,
-                         testing::Combine(testing::Values("none", "chen", "recompute", "swap",
-                                                          "olm2"),
+                         testing::Combine(testing::ValuesIn(policy_names()),
                                           testing::Values(&tiny_mlp, &tiny_gpt2, &tiny_gpt2_wide)),
                          case_name);
 

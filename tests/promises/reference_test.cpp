@@ -109,9 +109,9 @@ TEST_P(PyTorchParitySlow, GradientsLossesAndFinalWeights) {
   PlanOptions options;
   options.policy = policy;
   options.time_limit_s = 20;
-  const bool swaps = policy == "swap" || policy == "olm2";
+  const int64_t host_bytes = find_policy(policy).copies ? int64_t{1} << 30 : 0;
   Budgets budgets =
-      resolve_budgets({.bytes = 0, .percent = 100}, {.bytes = swaps ? 1 << 30 : 0}, run.problems);
+      resolve_budgets({.bytes = 0, .percent = 100}, {.bytes = host_bytes}, run.problems);
   if (policy != "none") {
     int64_t minimum = 0;
     for (Problem problem : run.problems) {
@@ -149,11 +149,11 @@ TEST_P(PyTorchParitySlow, GradientsLossesAndFinalWeights) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryPolicy, PyTorchParitySlow,
-                         testing::Combine(testing::Values("none", "chen", "recompute", "swap",
-                                                          "olm2"),
+                         testing::Combine(testing::ValuesIn(policy_names()),
                                           testing::Values("even", "odd")),
                          [](const testing::TestParamInfo<Case>& info) {
-                           return std::get<0>(info.param) + "_" + std::get<1>(info.param);
+                           return test_name(std::get<0>(info.param)) + "_" +
+                                  std::get<1>(info.param);
                          });
 
 class PyTorchLogits : public testing::TestWithParam<std::string> {};

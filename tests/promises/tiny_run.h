@@ -63,6 +63,17 @@ inline Config tiny_mlp() {
                      4, 9, 3);
 }
 
+inline std::vector<std::string> policy_names() {
+  std::vector<std::string> names;
+  for (const Policy& policy : all_policies()) names.emplace_back(policy.name);
+  return names;
+}
+// As part of a test's name: letters and digits only.
+inline std::string test_name(std::string policy) {
+  std::erase(policy, '-');
+  return policy;
+}
+
 // A configuration with its graphs and costs, ready to be planned many times.
 struct TinyRun {
   explicit TinyRun(Config c)
