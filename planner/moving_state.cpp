@@ -212,6 +212,10 @@ SettledProblem settle(const Problem& problem, bool early) {
   return settled;
 }
 
+Problem as_settled(const Problem& problem) {
+  return is_settled(problem) ? problem : settle(problem, /*early=*/false).problem;
+}
+
 Plan unsettle(const Problem& problem, const Plan& settled_plan) {
   if (is_settled(problem)) return settled_plan;
   return with_state_copies(problem, settled_plan, bytes_per_compute(problem, settled_plan));

@@ -29,6 +29,9 @@ struct SettledProblem {
 // find room beside them; then a bound for the settled problem says nothing of the real one.
 SettledProblem settle(const Problem& problem, bool early);
 
+// The settled problem, or a copy of the problem if that is settled.
+Problem as_settled(const Problem& problem);
+
 // The plan of a settled problem for the real one; itself, if nothing moves.
 Plan unsettle(const Problem& problem, const Plan& settled_plan);
 
