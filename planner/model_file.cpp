@@ -4,7 +4,6 @@
 
 #include "core/error.h"
 #include "planner/milp_slots.h"
-#include "planner/moving_state.h"
 
 namespace olm2 {
 namespace {
@@ -146,7 +145,7 @@ void add_names(const Problem& problem, const PlanOptions& options, CompleteModel
 
 }  // namespace
 
-CompleteModel complete_model(const Problem& asked, const PlanOptions& options) {
+CompleteModel complete_model(const Problem& problem, const PlanOptions& options) {
   const bool is_olm2 = options.policy == "olm2";
   const bool may_recompute = is_olm2 || options.policy == "recompute";
   const bool may_swap = is_olm2 || options.policy == "swap";
@@ -154,7 +153,6 @@ CompleteModel complete_model(const Problem& asked, const PlanOptions& options) {
     throw Error("policy " + options.policy +
                 " is no mixed-integer program; recompute, swap and olm2 are");
   }
-  const Problem problem = as_settled(asked);
   CompleteModel model;
   model.milp = build_model(problem, slots_of(problem, options.space, may_recompute),
                            {.may_swap = may_swap,

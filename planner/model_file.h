@@ -32,9 +32,8 @@ struct CompleteModel {
   std::vector<std::string> notes;  // For people: units, and what each slot runs.
 };
 
-// The model of `options.policy` for the problem's budgets; where state moves, that of the settled
-// problem (moving_state.h), whose device budget is larger by what then rests there for nothing.
-// Throws Error if that policy is not one of recompute, swap and olm2.
+// The model of `options.policy` for the problem's budgets.  Throws Error if that policy is not one
+// of recompute, swap and olm2.
 CompleteModel complete_model(const Problem& problem, const PlanOptions& options);
 
 // Free MPS (fields parted by spaces) and CPLEX's LP format; minimisation; 17 digits.

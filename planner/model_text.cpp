@@ -57,9 +57,7 @@ void mps_columns(const CompleteModel& model, std::string& text) {
   for (size_t j = 0; j < linear.columns.size(); ++j) {
     mark(linear.columns[j].integer);
     const std::string& name = model.columns[j];
-    // Costs of zero are left out: CBC takes a short line with one for fixed format.
-    const double cost = linear.columns[j].cost;
-    if (cost != 0 || entries[j].empty()) text += " " + name + " time " + number(cost) + "\n";
+    text += " " + name + " time " + number(linear.columns[j].cost) + "\n";
     for (const auto& [row, factor] : entries[j]) {
       text += " " + name + " " + model.rows[row] + " " + number(factor) + "\n";
     }

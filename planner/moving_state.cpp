@@ -77,6 +77,19 @@ void add_windows(const Problem& problem, bool early, Problem& inner) {
   }
 }
 
+// Copies of state come first: what they take of a link's time is not there for the policy's.
+void share_links(const Problem& problem, Problem& inner) {
+  double computing_s = 0;
+  for (size_t n = 0; n < problem.seconds.size(); ++n) {
+    if (problem.graph->nodes()[n].phase != Phase::update) computing_s += problem.seconds[n];
+  }
+  if (!(computing_s > 0)) return;
+  const StateTraffic traffic = traffic_before_update(problem);
+  constexpr double kMost = 0.9;
+  inner.host_to_device.bytes_per_s *= 1 - std::min(kMost, traffic.in_s / computing_s);
+  inner.device_to_host.bytes_per_s *= 1 - std::min(kMost, traffic.out_s / computing_s);
+}
+
 SettledProblem settle_without_windows(const Problem& problem) {
   SettledProblem settled{.problem = problem};
   lay_out_homes(problem, settled);
@@ -209,11 +222,8 @@ SettledProblem settle(const Problem& problem, bool early) {
   if (is_settled(problem)) return {.problem = problem};
   SettledProblem settled = settle_without_windows(problem);
   add_windows(problem, early, settled.problem);
+  if (early) share_links(problem, settled.problem);
   return settled;
-}
-
-Problem as_settled(const Problem& problem) {
-  return is_settled(problem) ? problem : settle(problem, /*early=*/false).problem;
 }
 
 Plan unsettle(const Problem& problem, const Plan& settled_plan) {

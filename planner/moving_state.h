@@ -26,11 +26,9 @@ struct SettledProblem {
 };
 
 // `early`: nodes before the update count state on its way in for the next nodes too, so that copies
-// find room beside them; then a bound for the settled problem says nothing of the real one.
+// find room beside them, and links are slower by the time that copies of state take of them; then
+// a bound for the settled problem says nothing of the real one.
 SettledProblem settle(const Problem& problem, bool early);
-
-// The settled problem, or a copy of the problem if that is settled.
-Problem as_settled(const Problem& problem);
 
 // The plan of a settled problem for the real one; itself, if nothing moves.
 Plan unsettle(const Problem& problem, const Plan& settled_plan);

@@ -9,7 +9,6 @@
 
 #include "core/error.h"
 #include "planner/model_file.h"
-#include "planner/moving_state.h"
 #include "planner/realize.h"
 
 namespace olm2 {
@@ -142,16 +141,15 @@ std::vector<double> parse_solution(const CompleteModel& model, std::string_view 
 Planned plan_of_solution(const Problem& problem, const PlanOptions& options,
                          const CompleteModel& model, const std::vector<double>& x,
                          std::string_view origin) {
-  const Problem settled = as_settled(problem);
-  const Arrangement arrangement = arrange(settled, decisions_of(settled, model.milp, x));
-  if (!arrangement.fits(settled.budget)) {
-    throw refusal(origin, "even with copies that take no time", arrangement.least, settled.budget);
+  const Arrangement arrangement = arrange(problem, decisions_of(problem, model.milp, x));
+  if (!arrangement.fits(problem.budget)) {
+    throw refusal(origin, "even with copies that take no time", arrangement.least, problem.budget);
   }
-  const Realized realized = realize(problem, unsettle(problem, arrangement.plan));
+  Realized realized = realize(problem, arrangement.plan);
   if (!is_within(realized.schedule.arena, problem.budget)) {
     throw refusal(origin, "with its addresses", realized.schedule.arena, problem.budget);
   }
-  return certify(problem, options, arrangement.plan, origin);
+  return certify(problem, options, std::move(realized.plan), origin);
 }
 
 }  // namespace olm2

@@ -150,6 +150,17 @@ class StateMover {
 
   const std::vector<int64_t>& bytes() const { return bytes_; }
 
+  StateTraffic traffic(int end) const {
+    StateTraffic traffic;
+    for (const Visit& visit : visits_) {
+      if (visit.first >= end) continue;
+      const int64_t bytes = graph_.type(visit.source).bytes();
+      if (visit.fetched.valid()) traffic.in_s += copy_seconds(problem_.host_to_device, bytes);
+      if (goes_back(visit)) traffic.out_s += copy_seconds(problem_.device_to_host, bytes);
+    }
+    return traffic;
+  }
+
   Plan write() {
     send_out();
     std::vector<std::vector<std::pair<int, Step>>> fetches(track_.nodes.size());
@@ -339,6 +350,16 @@ class StateMover {
   std::vector<std::vector<Step>> sent_;         // Per position: after those.
 };
 
+// Every node once, in order, with nothing else on the device and any amount of room.
+StateMover mover_of_all_nodes(const Problem& problem) {
+  Plan plan;
+  for (size_t n = 0; n < problem.graph->nodes().size(); ++n) {
+    plan.steps.push_back(compute_step(n));
+  }
+  const std::vector<int64_t> nothing(problem.graph->nodes().size(), 0);
+  return {problem, plan, nothing, std::numeric_limits<int64_t>::max()};
+}
+
 }  // namespace
 
 bool is_moving(const Problem& problem, ValueId source) {
@@ -356,14 +377,15 @@ Plan with_state_copies(const Problem& problem, const Plan& plan,
 }
 
 std::vector<int64_t> state_windows(const Problem& problem, bool early) {
-  Plan plan;
-  for (size_t n = 0; n < problem.graph->nodes().size(); ++n) {
-    plan.steps.push_back(compute_step(n));
-  }
-  const std::vector<int64_t> nothing(problem.graph->nodes().size(), 0);
-  StateMover mover(problem, plan, nothing, std::numeric_limits<int64_t>::max());
+  StateMover mover = mover_of_all_nodes(problem);
   if (early) mover.fetch_in_time();
   return mover.bytes();
+}
+
+StateTraffic traffic_before_update(const Problem& problem) {
+  const auto& nodes = problem.graph->nodes();
+  const auto update = std::ranges::find(nodes, Phase::update, &Node::phase);
+  return mover_of_all_nodes(problem).traffic(static_cast<int>(update - nodes.begin()));
 }
 
 }  // namespace olm2

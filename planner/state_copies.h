@@ -26,4 +26,12 @@ Plan with_state_copies(const Problem& problem, const Plan& plan, std::vector<int
 // `early`: also those on their way in for later nodes, as if memory did not matter.
 std::vector<int64_t> state_windows(const Problem& problem, bool early);
 
+// Seconds that copies of moving state take of each link before the first node of the update, if
+// every node fetches what it reads and nothing is kept between nodes that do not follow each other.
+struct StateTraffic {
+  double in_s = 0;
+  double out_s = 0;
+};
+StateTraffic traffic_before_update(const Problem& problem);
+
 }  // namespace olm2

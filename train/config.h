@@ -35,7 +35,7 @@ struct TrainConfig {
   int64_t steps = 0;
   int64_t grad_accumulation = 1;   // Micro batches per step; follows from total_batch_tokens.
   int64_t total_batch_tokens = 0;  // As given; 0: not given.
-  std::string dtype = "float32";  // | "bfloat16": can be planned, no backend computes in it yet.
+  std::string dtype = "float32";   // | "bfloat16": can be planned, no backend computes in it yet.
   int64_t seed = 1337;
   int64_t threads = 0;      // 0: all.
   int64_t head_chunks = 0;  // 0: from the sizes.
@@ -60,7 +60,8 @@ struct MemoryConfig {
   // policy `none` needs.
   ByteSize device_budget = {.bytes = 0, .percent = 100};
   ByteSize host_budget = {.bytes = 0, .percent = -1};  // Never a percentage.
-  std::string state = "resident";
+  // "planned": state takes bytes on the device while it is there; "resident": for whole steps.
+  std::string state = "planned";
   bool partial_swap = true;
   std::optional<double> optimizer_offload = {};  // Share of the moments' bytes; empty: "auto".
   bool operator==(const MemoryConfig&) const = default;

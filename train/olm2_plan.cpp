@@ -63,10 +63,7 @@ int main(int argc, char** argv) {
   olm2::serve_solver(argc, argv);
   CLI::App app(
       "Plans a run inside a memory budget; opens no data files.\n"
-      "Example: olm2-plan gpt2.toml --policy olm2 --budget 40% --out plan.json --report plan.html\n"
-      "         olm2-plan gpt2.toml --compare --report compare.html\n"
-      "         olm2-plan gpt2.toml --budget 40% --why h.3.mlp.c_fc\n"
-      "         olm2-plan gpt2.toml --budget \"3 GiB\" --largest-batch");
+      "Example: olm2-plan gpt2.toml --policy olm2 --budget 40% --out plan.json --report plan.html");
   olm2::PlanRequest request;
   app.add_option("config", request.config_file, "Configuration file (TOML)")->required();
   app.add_option("--set", request.sets, "Override a key: section.key=value; may be given often")

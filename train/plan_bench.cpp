@@ -81,7 +81,7 @@ void bench_model(const PlanBench& bench, const Config& config,
       bench.gaps.empty() ? std::vector{config.planner.gap} : bench.gaps;
   for (const std::string& policy : bench.policies) {
     for (const std::string& budget : bench.budgets) {
-      std::vector<Problem> problems = stage.problems();
+      std::vector<Problem> problems = stage.resident_problems();
       const Budgets budgets =
           resolve_budgets(parse_byte_size(budget), config.memory.host_budget, problems);
       for (const double gap : gaps) {
@@ -96,6 +96,7 @@ void bench_model(const PlanBench& bench, const Config& config,
         }
         const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
         Json json = {{"model", config.preset.empty() ? config.model.type : config.preset},
+                     {"state", "resident"},
                      {"policy", policy},
                      {"budget", budget},
                      {"device_budget", budgets.bytes[0]},

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <sstream>
 
+#include "train/state_choice.h"
+
 namespace olm2 {
 namespace {
 
@@ -21,25 +23,20 @@ ComparedPlan plan_one(const Config& config, const PlanStage& stage, const std::s
                       const std::string& budget) {
   PlanOptions options = stage.options();
   options.policy = policy;
-  std::vector<Problem> problems = stage.problems();
-  const Budgets budgets =
-      resolve_budgets(parse_byte_size(budget), config.memory.host_budget, problems);
-  ComparedPlan row{.policy = policy,
-                   .budget = budget,
-                   .budget_bytes = budgets.bytes[index_of(Tier::device)],
-                   .fits = true};
-  std::vector<Planned> planned;
-  for (Problem& problem : problems) {
-    problem.budget = budgets.bytes;
-    planned.push_back(plan_program(problem, options));
-    const Certificate& certificate = planned.back().certificate;
-    row.fits = row.fits && planned.back().schedule.has_value();
+  const Budgets budgets = resolve_budgets(parse_byte_size(budget), config.memory.host_budget,
+                                          stage.resident_problems());
+  ComparedPlan row{
+      .policy = policy, .budget = budget, .budget_bytes = budgets.bytes[index_of(Tier::device)]};
+  const StateSearch found = search_state(stage.programs(), stage.resident_problems(), budgets,
+                                         options, stage.plans_state());
+  for (const Certificate& certificate : found.certificates) {
     row.status = std::max(row.status, certificate.status);
     row.gap = std::max(row.gap, certificate.gap);
     row.solve_seconds += certificate.solve_seconds;
   }
+  row.fits = found.plan.has_value();
   if (!row.fits) return row;
-  const RunPlan plan = collect_plans(stage.programs(), problems, budgets, std::move(planned));
+  const RunPlan& plan = *found.plan;
   const StepTime time = step_time(plan, config.train.grad_accumulation);
   row.seconds = time.planned_s;
   row.overhead = time.planned_s / time.keep_all_s - 1;
@@ -74,7 +71,11 @@ std::vector<ComparedPlan> compare(const PlanRequest& request, const Config& conf
       print(table.back());
     }
   }
-  std::printf("state=\"resident\": parameters, gradients and moments stay on the device.\n");
+  std::printf("%s\n", stage.plans_state()
+                          ? "state=\"planned\": gradients take bytes only while they are there, "
+                            "and state may rest on the host (memory.host_budget)."
+                          : "state=\"resident\": parameters, gradients and moments stay on the "
+                            "device.");
   return table;
 }
 

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "train/page.h"
 #include "train/planning.h"
+#include "train/state_choice.h"
 
 namespace olm2 {
 namespace {
@@ -23,10 +24,16 @@ Need need_of(Config config, Backend& backend, int64_t batch_size) {
   const Profile profile = profile_of(config, programs, backend, {});
   Need most;
   std::vector<Problem> problems = problems_of(programs, profile, backend.alignment());
+  const PlanOptions options = plan_options_of(config);
+  Budgets budgets;
+  budgets.bytes[index_of(Tier::device)] = config.memory.device_budget.bytes;
+  budgets.bytes[index_of(Tier::host)] = config.memory.host_budget.bytes;
+  problems = with_layout(
+      programs, problems,
+      roomiest_layout(programs, problems, budgets, options, config.memory.state == "planned"));
   for (size_t i = 0; i < problems.size(); ++i) {
-    problems[i].budget[index_of(Tier::device)] = config.memory.device_budget.bytes;
-    problems[i].budget[index_of(Tier::host)] = config.memory.host_budget.bytes;
-    Minimum minimum = find_minimum(problems[i], plan_options_of(config));
+    problems[i].budget = budgets.bytes;
+    Minimum minimum = find_minimum(problems[i], options);
     if (i > 0 && minimum.bytes <= most.minimum.bytes) continue;
     most = {programs.programs[i].name, std::move(minimum)};
   }

@@ -292,7 +292,7 @@ std::string plan_report(const RunPlan& plan, const ReportFacts& facts) {
   const PlannedProgram& main = main_program(plan, facts.grad_accumulation);
   std::string body = headline(plan, facts, totals);
   body += "<p class=\"soft\">Policy " + escape(facts.policy) + ". " + escape(plan.budgets.text) +
-          ". Times: " + escape(facts.profile) + ".</p>\n";
+          ". State: " + escape(facts.state) + ". Times: " + escape(facts.profile) + ".</p>\n";
   body += time_section(plan, main);
   body += decisions_section(plan, main);
   body += certificate_section(plan, main);

@@ -21,6 +21,7 @@ struct ReportFacts {
   std::string title;    // The network and its batch.
   std::string policy;   // In words: name and what it stands for.
   std::string profile;  // Where the times come from.
+  std::string state;    // Where parameters, gradients and moments are, in words.
   int64_t grad_accumulation = 1;
   int64_t tokens_per_step = 0;
   std::vector<MoreMemory> more;     // May be empty.

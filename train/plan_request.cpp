@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "planner/model_file.h"
+#include "planner/moving_state.h"
 #include "train/compare_report.h"
 #include "train/files.h"
 #include "train/measure.h"
@@ -33,8 +34,9 @@ fs::path file_of(const fs::path& file, const PlanStage& stage, size_t program) {
 }
 
 void print_minimum(const PlanStage& stage) {
-  for (size_t i = 0; i < stage.problems().size(); ++i) {
-    const Minimum minimum = find_minimum(stage.problems()[i], stage.options());
+  const std::vector<Problem> problems = stage.roomiest_problems();
+  for (size_t i = 0; i < problems.size(); ++i) {
+    const Minimum minimum = find_minimum(problems[i], stage.options());
     std::cout << stage.programs().programs[i].name << ": policy " << stage.options().policy
               << " needs at least " << describe_bytes(minimum.bytes) << " on the device, at "
               << minimum.moment << "; no plan of any policy fits in less than "
@@ -54,7 +56,8 @@ void compare_policies(const PlanRequest& request, const Config& config, const Pl
 void write_models(const PlanRequest& request, const PlanStage& stage) {
   const bool is_lp = fs::path(request.write_mps).extension() == ".lp";
   for (size_t i = 0; i < stage.problems().size(); ++i) {
-    const CompleteModel model = complete_model(stage.problems()[i], stage.options());
+    const CompleteModel model =
+        complete_model(settle(stage.problems()[i], false).problem, stage.options());
     const fs::path file = file_of(request.write_mps, stage, i);
     write_file(file, is_lp ? to_lp(model) : to_mps(model));
     std::cout << "model of program " << stage.programs().programs[i].name << " written to "
@@ -69,11 +72,12 @@ void read_solutions(const PlanRequest& request, PlanStage& stage) {
   std::vector<Planned> planned;
   for (size_t i = 0; i < stage.problems().size(); ++i) {
     const fs::path file = file_of(request.read_solution, stage, i);
-    const Problem& problem = stage.problems()[i];
+    const Problem problem = settle(stage.problems()[i], false).problem;
     const CompleteModel model = complete_model(problem, stage.options());
     const std::vector<double> x = parse_solution(model, read_file(file), file.string());
-    planned.push_back(plan_of_solution(problem, stage.options(), model, x,
-                                       "solution " + file.filename().string()));
+    const std::string origin = "solution " + file.filename().string();
+    const Planned found = plan_of_solution(problem, stage.options(), model, x, origin);
+    planned.push_back(certify(stage.problems()[i], stage.options(), found.plan, origin));
   }
   stage.take_plan(std::move(planned));
 }

@@ -50,9 +50,11 @@ PlanStage::PlanStage(const Config& config, Backend& backend, Profile known)
         show_transient("measuring kernels " + std::to_string(done) + "/" + std::to_string(count));
       });
   show_transient("");
-  problems_ = problems_of(programs_, profile_, backend.alignment());
-  budgets_ = resolve_budgets(config.memory.device_budget, config.memory.host_budget, problems_);
-  for (Problem& problem : problems_) problem.budget = budgets_.bytes;
+  resident_ = problems_of(programs_, profile_, backend.alignment());
+  budgets_ = resolve_budgets(config.memory.device_budget, config.memory.host_budget, resident_);
+  for (Problem& problem : resident_) problem.budget = budgets_.bytes;
+  problems_ =
+      plans_state() ? with_layout(programs_, resident_, planned_layout(programs_, {})) : resident_;
 }
 
 PlanOptions PlanStage::options() const {
@@ -65,30 +67,43 @@ void PlanStage::make_plan() {
     show_transient("planning " + rounded(seconds, 1) + " s" +
                    (gap < 0 ? std::string() : ", gap " + rounded(100 * gap, 2) + " %"));
   };
-  plan_ = choose_state(programs_, problems_, budgets_, mine, config_.memory.state == "planned");
+  keep(choose_state(programs_, resident_, budgets_, mine, plans_state()));
   show_transient("");
 }
 
 void PlanStage::read_plan(const std::filesystem::path& file) {
   const StateLayout layout = layout_of_plan(file);
-  const std::vector<Problem> problems = with_layout(programs_, problems_, layout);
+  problems_ = with_layout(programs_, resident_, layout);
   std::vector<NamedProblem> named;
-  for (size_t i = 0; i < problems.size(); ++i) {
-    named.push_back({programs_.programs[i].name, &problems[i]});
+  for (size_t i = 0; i < problems_.size(); ++i) {
+    named.push_back({programs_.programs[i].name, &problems_[i]});
   }
-  std::vector<Planned> planned = read_plan_file(file, named, options());
-  plan_ = collect_plans(programs_, problems, budgets_, std::move(planned));
-  plan_.state = layout;
+  RunPlan plan =
+      collect_plans(programs_, problems_, budgets_, read_plan_file(file, named, options()));
+  plan.state = layout;
+  keep(std::move(plan));
 }
 
 void PlanStage::take_plan(std::vector<Planned> planned) {
-  plan_ = collect_plans(programs_, problems_, budgets_, std::move(planned));
-  plan_.state = resident_layout(programs_);
+  RunPlan plan = collect_plans(programs_, problems_, budgets_, std::move(planned));
+  plan.state = plans_state() ? planned_layout(programs_, {}) : resident_layout(programs_);
+  keep(std::move(plan));
+}
+
+void PlanStage::keep(RunPlan plan) {
+  plan_ = std::move(plan);
+  problems_.clear();
+  for (const PlannedProgram& entry : plan_.programs) problems_.push_back(entry.problem);
+}
+
+std::vector<Problem> PlanStage::roomiest_problems() const {
+  return with_layout(programs_, resident_,
+                     roomiest_layout(programs_, resident_, budgets_, options(), plans_state()));
 }
 
 // What memory.state says; sources rest where the file has them.
 StateLayout PlanStage::layout_of_plan(const std::filesystem::path& file) const {
-  if (config_.memory.state != "planned") return resident_layout(programs_);
+  if (!plans_state()) return resident_layout(programs_);
   const PlannedState state = read_planned_state(file);
   return planned_layout(programs_, SourceNames(state.on_host.begin(), state.on_host.end()));
 }

@@ -31,8 +31,14 @@ class PlanStage {
 
   const RunPrograms& programs() const { return programs_; }
   const Profile& profile() const { return profile_; }
-  // All state on the device; the plan's own problems have it where it rests.
+  // With state where memory.state has it: of the plan, or before there is one with none on the
+  // host.
   const std::vector<Problem>& problems() const { return problems_; }
+  // With all state on the device for the whole step: what budgets are resolved by.
+  const std::vector<Problem>& resident_problems() const { return resident_; }
+  // With as much state on the host as its budget allows.
+  std::vector<Problem> roomiest_problems() const;
+  bool plans_state() const { return config_.memory.state == "planned"; }
   const Budgets& budgets() const { return budgets_; }
   const RunPlan& plan() const { return plan_; }  // After make_plan or read_plan.
   PlanOptions options() const;
@@ -42,11 +48,13 @@ class PlanStage {
 
  private:
   StateLayout layout_of_plan(const std::filesystem::path& file) const;
+  void keep(RunPlan plan);
 
   const Config& config_;
   RunPrograms programs_;
   Profile profile_;
-  std::vector<Problem> problems_;  // With budgets.
+  std::vector<Problem> resident_;  // With budgets.
+  std::vector<Problem> problems_;
   Budgets budgets_;
   RunPlan plan_;
 };

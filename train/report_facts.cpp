@@ -4,6 +4,7 @@
 #include "planner/bound.h"
 #include "train/page.h"
 #include "train/plan_report.h"
+#include "train/state_choice.h"
 
 namespace olm2 {
 namespace {
@@ -34,15 +35,9 @@ std::string title_of(const Config& config, const RunPrograms& run) {
 double step_with(const PlanStage& stage, int64_t extra_bytes, int64_t grad_accumulation) {
   Budgets budgets = stage.budgets();
   budgets.bytes[kDevice] += extra_bytes;
-  std::vector<Problem> problems = stage.problems();
-  std::vector<Planned> planned;
-  for (Problem& problem : problems) {
-    problem.budget = budgets.bytes;
-    planned.push_back(plan_program(problem, stage.options()));
-    if (!planned.back().schedule) return 0;
-  }
-  const RunPlan plan = collect_plans(stage.programs(), problems, budgets, std::move(planned));
-  return step_time(plan, grad_accumulation).planned_s;
+  const StateSearch found = search_state(stage.programs(), stage.resident_problems(), budgets,
+                                         stage.options(), stage.plans_state());
+  return found.plan ? step_time(*found.plan, grad_accumulation).planned_s : 0;
 }
 
 }  // namespace
@@ -52,6 +47,7 @@ ReportFacts facts_of(const Config& config, const PlanStage& stage) {
   ReportFacts facts;
   facts.title = title_of(config, stage.programs());
   facts.policy = std::string(policy.name) + " (" + std::string(policy.summary) + ")";
+  facts.state = describe_state(stage.programs(), stage.plan().state);
   facts.profile = stage.profile().source + " on " + stage.profile().device;
   facts.grad_accumulation = config.train.grad_accumulation;
   facts.tokens_per_step =

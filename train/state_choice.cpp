@@ -48,9 +48,9 @@ class Chooser {
     }
   }
 
-  RunPlan choose() {
+  StateSearch search() {
     const std::vector<size_t> ends = group_ends();
-    may_leave_ = !ends.empty();
+    shares_time_ = !ends.empty();
     try_count(0);
     for (const size_t count : ends) try_count(count);
     for (int i = 0; i < kRefinements && best_ && !is_ideal(); ++i) {
@@ -58,13 +58,19 @@ class Chooser {
       if (!next) break;
       try_count(*next);
     }
-    if (!best_) {  // Refuses in the name of the choice that leaves most to the rest.
-      StateLayout layout = layout_of(ends.empty() ? 0 : ends.back());
-      return plan_run(run_, with_layout(run_, problems_, layout), budgets_, options_);
+    if (!best_) return {.plan = {}, .certificates = std::move(failed_)};
+    StateSearch found;
+    for (const Planned& planned : best_->planned) {
+      found.certificates.push_back(planned.certificate);
     }
-    RunPlan plan = collect_plans(run_, best_->problems, budgets_, std::move(best_->planned));
-    plan.state = std::move(best_->layout);
-    return plan;
+    found.plan = collect_plans(run_, best_->problems, budgets_, std::move(best_->planned));
+    found.plan->state = std::move(best_->layout);
+    return found;
+  }
+
+  StateLayout roomiest() const {
+    const std::vector<size_t> ends = group_ends();
+    return layout_of(ends.empty() ? 0 : ends.back());
   }
 
  private:
@@ -97,7 +103,8 @@ class Chooser {
     return ends;
   }
 
-  // Nothing is faster than all computing of all programs without any waiting.
+  // Nothing is faster than all computing of all programs without any waiting; within the asked gap
+  // of that no other choice is looked for.
   bool is_ideal() const {
     double least_s = 0;
     for (const auto& [i, times] : step_programs(run_)) {
@@ -105,7 +112,7 @@ class Chooser {
       for (const double node_s : problems_[i].seconds) seconds += node_s;
       least_s += static_cast<double>(times) * seconds;
     }
-    return best_->step_s <= least_s * (1 + 1e-9);
+    return best_->step_s * (1 - options_.gap) <= least_s * (1 + 1e-9);
   }
 
   // Seconds that no plan beats with these sources on the host: computing, or one lane's copies.
@@ -146,10 +153,14 @@ class Chooser {
     if (best_ && left_s_ <= 0) return;
     PlanOptions mine = options_;
     // Half of what is left, for this choice may not be the last one.
-    mine.time_limit_s = std::max(0.0, may_leave_ ? left_s_ / 2 : left_s_);
+    mine.time_limit_s = std::max(0.0, shares_time_ ? left_s_ / 2 : left_s_);
     TriedPlans plans = try_to_plan(choice.problems, mine);
     for (const Planned& planned : plans.planned) left_s_ -= planned.certificate.solve_seconds;
-    if (plans.failed >= 0) return;
+    if (plans.failed >= 0) {
+      failed_.clear();
+      for (const Planned& planned : plans.planned) failed_.push_back(planned.certificate);
+      return;
+    }
     for (const auto& [i, times] : step_programs(run_)) {
       choice.step_s += static_cast<double>(times) * plans.planned[i].certificate.objective_s;
     }
@@ -182,8 +193,10 @@ class Chooser {
   const PlanOptions& options_;
   std::vector<StateSource> order_;
   bool may_leave_ = true;
+  bool shares_time_ = false;  // More than one choice is tried.
   double left_s_;
-  std::map<size_t, double> tried_;  // Seconds of a step; -1: none was found, or it was skipped.
+  std::vector<Certificate> failed_;  // Of the last choice without a plan.
+  std::map<size_t, double> tried_;   // Seconds of a step; -1: none was found, or it was skipped.
   std::optional<Choice> best_;
 };
 
@@ -195,12 +208,36 @@ std::vector<Problem> with_layout(const RunPrograms& run, std::vector<Problem> pr
   return problems;
 }
 
+StateSearch search_state(const RunPrograms& run, const std::vector<Problem>& problems,
+                         const Budgets& budgets, const PlanOptions& options, bool planned_state) {
+  if (planned_state) return Chooser(run, problems, budgets, options).search();
+  std::vector<Problem> mine = problems;
+  for (Problem& problem : mine) problem.budget = budgets.bytes;
+  TriedPlans tried = try_to_plan(mine, options);
+  StateSearch found;
+  for (const Planned& planned : tried.planned) found.certificates.push_back(planned.certificate);
+  if (tried.failed >= 0) return found;
+  found.plan = collect_plans(run, mine, budgets, std::move(tried.planned));
+  found.plan->state = resident_layout(run);
+  return found;
+}
+
 RunPlan choose_state(const RunPrograms& run, const std::vector<Problem>& problems,
                      const Budgets& budgets, const PlanOptions& options, bool planned_state) {
-  if (planned_state) return Chooser(run, problems, budgets, options).choose();
-  RunPlan plan = plan_run(run, problems, budgets, options);
-  plan.state = resident_layout(run);
+  StateSearch found = search_state(run, problems, budgets, options, planned_state);
+  if (found.plan) return std::move(*found.plan);
+  // Refuses in the name of the choice that leaves most to the rest.
+  StateLayout layout = roomiest_layout(run, problems, budgets, options, planned_state);
+  RunPlan plan = plan_run(run, with_layout(run, problems, layout), budgets, options);
+  plan.state = std::move(layout);
   return plan;
+}
+
+StateLayout roomiest_layout(const RunPrograms& run, const std::vector<Problem>& problems,
+                            const Budgets& budgets, const PlanOptions& options,
+                            bool planned_state) {
+  if (!planned_state) return resident_layout(run);
+  return Chooser(run, problems, budgets, options).roomiest();
 }
 
 std::string describe_state(const RunPrograms& run, const StateLayout& layout) {

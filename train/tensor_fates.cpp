@@ -4,7 +4,6 @@
 
 #include "core/error.h"
 #include "planner/arrange.h"
-#include "planner/moving_state.h"
 #include "planner/realize.h"
 
 namespace olm2 {
@@ -17,7 +16,6 @@ Decisions decisions_in(const Problem& problem, const Plan& plan) {
   for (const Step& step : plan.steps) {
     if (step.kind == Step::Kind::compute) decisions.order.push_back(step.node);
     if (step.kind != Step::Kind::copy || step.from != Tier::device) continue;
-    if (problem.graph->value(step.value).home.valid()) continue;  // Follows from where it rests.
     int64_t& swapped = decisions.swapped[static_cast<size_t>(step.value.index)];
     swapped = std::min(swapped + padded(step.range.bytes(), problem.alignment),
                        problem.padded_bytes(step.value));
@@ -54,19 +52,15 @@ bool has_links(const Problem& problem) {
 OtherFate measure(const Problem& problem, const Decisions& decisions) {
   constexpr size_t kDevice = index_of(Tier::device);
   constexpr size_t kHost = index_of(Tier::host);
-  const Problem settled = as_settled(problem);
-  Problem roomy = settled;
-  const BytesPerTier least = least_bytes(settled, decisions);
-  Problem real = problem;  // What moves beside the plan sees the same room.
+  Problem roomy = problem;
+  const BytesPerTier least = least_bytes(problem, decisions);
   for (const size_t tier : {kDevice, kHost}) {
-    const int64_t more = std::max<int64_t>(0, least[tier] - settled.budget[tier]);
-    roomy.budget[tier] += more;
-    real.budget[tier] += more;
+    roomy.budget[tier] = std::max(roomy.budget[tier], least[tier]);
   }
-  const Realized realized = realize(real, unsettle(real, arrange(roomy, decisions).plan));
+  const Realized realized = realize(roomy, arrange(roomy, decisions).plan);
   OtherFate result{.possible = true, .why_not = {}, .seconds = realized.seconds};
-  result.excess_bytes = least[kDevice] - settled.budget[kDevice];
-  result.host_excess_bytes = least[kHost] - settled.budget[kHost];
+  result.excess_bytes = least[kDevice] - problem.budget[kDevice];
+  result.host_excess_bytes = least[kHost] - problem.budget[kHost];
 
   return result;
 }
@@ -97,8 +91,8 @@ OtherFate with_fate(const Problem& problem, const Plan& plan, ValueId value, Fat
   }
   try {
     return measure(problem, decisions);
-  } catch (const Error& error) {
-    return {.why_not = error.what()};
+  } catch (const Error&) {
+    return {.why_not = "what it is made from is gone by then"};
   }
 }
 

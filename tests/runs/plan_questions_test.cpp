@@ -240,28 +240,6 @@ TEST(PlanQuestions, ASolutionFromOutsideBecomesAPlanThatRuns) {
   EXPECT_EQ(ended.status, 0) << ended.err;
 }
 
-// Symptom: with memory.state = "planned" no other fate was possible, and a model forgot that state
-// moves.
-TEST(PlanQuestions, AreAnsweredWhereStateMoves) {
-  Sets sets = {"memory.state=planned", "memory.device_budget=20%", "memory.host_budget=1 MiB",
-               "train.grad_accumulation=1", "model.n_layer=2"};
-  const ToyRun toy(sets);
-  const Ended ended = olm2_plan(toy, {"--why", "h.1.mlp.c_fc"});
-  ASSERT_EQ(ended.status, 0) << ended.err;
-  EXPECT_THAT(ended.out, AllOf(HasSubstr("The plan "), HasSubstr("the step takes"),
-                               Not(HasSubstr("not possible"))));
-
-  const Ended written = olm2_plan(toy, {"--write-mps", (toy / "m.mps").string()});
-  ASSERT_EQ(written.status, 0) << written.err;
-  const std::string model = read_file(toy / "m.mps");
-  const size_t run = model.find(" BV bound ") + 10;
-  write_file(toy / "s.txt", model.substr(run, model.find('\n', run) - run) + " 0\n");
-
-  const Ended roomy =
-      olm2_plan(toy, {"--read-solution", (toy / "s.txt").string(), "--budget", "100%"});
-  EXPECT_EQ(roomy.status, 0) << roomy.err;
-}
-
 TEST(RunFolder, HasAPageOfItsPlan) {
   const ToyRun toy(kMixed);
   TrainRequest request;

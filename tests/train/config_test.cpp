@@ -76,7 +76,7 @@ TEST(Config, ReadsTheRequiredKeysAndLeavesTheDefaults) {
   EXPECT_EQ(config.optimizer.rate.lr, 1e-3);
   EXPECT_EQ(config.optimizer.beta2, 0.95);
   EXPECT_EQ(config.memory.policy, "olm2");
-  EXPECT_EQ(config.memory.state, "resident");
+  EXPECT_EQ(config.memory.state, "planned");
   EXPECT_EQ(config.memory.device_budget.percent, 100);
   EXPECT_EQ(config.memory.host_budget.bytes, 0);
   EXPECT_EQ(config.output.keep_checkpoints, 2);
