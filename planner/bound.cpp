@@ -2,19 +2,26 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "core/error.h"
+#include "planner/bound_groups.h"
 #include "planner/bound_model.h"
 #include "planner/bound_value.h"
-#include "planner/glpk_solver.h"
+#include "planner/planner.h"
+#include "planner/solver.h"
 
 namespace olm2 {
 namespace {
 
-constexpr size_t kFewNodes = 64;      // So few, and every node is tried as the cut.
-constexpr size_t kMostTurns = 3;      // Cuts tried otherwise.
-constexpr double kTurnsApart = 0.02;  // Of all nodes, between two of them.
+constexpr size_t kFewNodes = 64;           // So few, and every node is tried as the cut.
+constexpr size_t kMostTurns = 2;           // Cuts tried otherwise.
+constexpr double kWholeGap = 1e-4;         // Where the search for whole runs stops.
+constexpr double kSolverTolerance = 1e-6;  // Of keeping everything, off what that search says.
+constexpr double kAlmostMost = 0.98;       // Of the most bytes that are open.
+constexpr double kTurnsApart = 0.02;       // Of all nodes, between two of them.
 
 class Deadline {
  public:
@@ -30,26 +37,33 @@ class Deadline {
   Clock::time_point start_;
 };
 
-// Nodes at whose runs keeping everything holds more than the budget, the worst first.
+// Nodes at whose runs keeping everything holds more than the budget, the most promising first: they
+// hold almost as much as any other, and most of it for themselves, so that it must be there.
 std::vector<NodeId> choose_turns(const Problem& problem) {
   const std::vector<int64_t> bytes = bytes_at_turns(problem);
-  std::vector<NodeId> nodes;
-  for (size_t n = 0; n < bytes.size(); ++n) {
-    if (bytes[n] > problem.budget[index_of(Tier::device)]) {
-      nodes.push_back({static_cast<int32_t>(n)});
-    }
+  const size_t count = bytes.size();
+  const auto apart = count <= kFewNodes ? 0 : kTurnsApart * static_cast<double>(count);
+  std::vector<bool> is_open(count);
+  for (size_t n = 0; n < count; ++n) {
+    is_open[n] = bytes[n] > problem.budget[index_of(Tier::device)];
   }
-  std::ranges::stable_sort(nodes, [&](NodeId a, NodeId b) {
-    return bytes[static_cast<size_t>(a.index)] > bytes[static_cast<size_t>(b.index)];
-  });
-  if (bytes.size() <= kFewNodes) return nodes;
-  const auto apart = static_cast<int32_t>(kTurnsApart * static_cast<double>(bytes.size()));
   std::vector<NodeId> turns;
-  for (const NodeId node : nodes) {
-    const bool is_near = std::ranges::any_of(
-        turns, [&](NodeId other) { return std::abs(other.index - node.index) <= apart; });
-    if (!is_near) turns.push_back(node);
-    if (turns.size() == kMostTurns) break;
+  while (turns.size() < (count <= kFewNodes ? count : kMostTurns)) {
+    int64_t most = 0;
+    for (size_t n = 0; n < count; ++n) most = std::max(most, is_open[n] ? bytes[n] : 0);
+    if (most == 0) break;
+    size_t best = count;
+    for (size_t n = 0; n < count; ++n) {
+      const bool is_near =
+          is_open[n] && static_cast<double>(bytes[n]) >= kAlmostMost * static_cast<double>(most);
+      if (!is_near) continue;
+      if (best == count || operand_bytes(problem, n) > operand_bytes(problem, best)) best = n;
+    }
+    turns.push_back({static_cast<int32_t>(best)});
+    for (size_t n = 0; n < count; ++n) {
+      const double distance = std::abs(static_cast<double>(n) - static_cast<double>(best));
+      if (distance <= apart) is_open[n] = false;
+    }
   }
   return turns;
 }
@@ -62,8 +76,7 @@ bool is_proven_impossible(TurnModel model, double time_limit_s) {
   const int excess = linear.add({.cost = 1, .lower = 0, .upper = kUnbounded});
   linear.rows[static_cast<size_t>(model.memory_row)].terms.push_back(
       {.column = excess, .factor = -1});
-  const Solution solution = solve_with_glpk(
-      linear, {.gap = 0, .time_limit_s = time_limit_s, .broken_rows = {}, .progress = {}});
+  const Solution solution = solve(linear, {.gap = 0, .time_limit_s = time_limit_s});
   constexpr double kRounding = 1e-9;  // Of what bytes became as units.
   return proven_value(linear, solution.prices) > kRounding;
 }
@@ -71,26 +84,6 @@ bool is_proven_impossible(TurnModel model, double time_limit_s) {
 double value_of(const Solution& solution, int column) {
   if (column < 0 || solution.x.empty()) return 0;
   return std::clamp(solution.x[static_cast<size_t>(column)], 0.0, 1.0);
-}
-
-void read_solution(const Problem& problem, const TurnModel& model, const Solution& solution,
-                   TurnBound& bound) {
-  const Graph& graph = *problem.graph;
-  bound.again.assign(graph.nodes().size(), 0);
-  bound.sent.assign(graph.values().size(), 0);
-  bound.held.assign(graph.values().size(), 0);
-  for (size_t n = 0; n < model.again.size(); ++n) {
-    bound.again[n] = value_of(solution, model.again[n]);
-  }
-  for (size_t v = 0; v < model.sent.size(); ++v) {
-    bound.sent[v] = value_of(solution, model.sent[v]);
-    bound.held[v] = value_of(solution, model.held[v]);
-    if (!model.needed[v]) continue;
-    const int32_t maker = graph.values()[v].producer.index;
-    const double again =
-        maker < 0 || model.read_by_turn[v] ? 0 : bound.again[static_cast<size_t>(maker)];
-    bound.held[v] = std::max(0.0, 1 - bound.sent[v] - again);
-  }
 }
 
 std::string describe(bool may_recompute, bool may_swap) {
@@ -107,29 +100,68 @@ std::string describe(bool may_recompute, bool may_swap) {
   return text;
 }
 
+// A cut that gave a bound.
+struct Cut {
+  TurnModel model;
+  Solution solution;
+  double seconds = 0;
+};
+
 // Bounds by one cut; keeps what is better.
 void try_turn(const Problem& problem, const TurnRequest& request, const Deadline& deadline,
-              TurnBound& best) {
-  const TurnModel model = build_turn(problem, request);
-  if (model.is_impossible) {
-    best.fits = false;
+              TurnBound& bound, std::optional<Cut>& best) {
+  Cut cut{.model = build_turn(problem, request), .solution = {}};
+  if (cut.model.is_impossible) {
+    bound.fits = false;
     return;
   }
-  const Solution solution = solve_with_glpk(
-      model.linear,
-      {.gap = 0, .time_limit_s = deadline.left_s(), .broken_rows = {}, .progress = {}});
-  if (solution.verdict == Solution::Verdict::infeasible) {
-    best.fits = !is_proven_impossible(model, deadline.left_s());
+  cut.solution = solve(cut.model.linear, {.gap = 0, .time_limit_s = deadline.left_s()});
+  if (cut.solution.verdict == Solution::Verdict::infeasible) {
+    bound.fits = !is_proven_impossible(cut.model, deadline.left_s());
     return;
   }
-  const double seconds = proven_value(model.linear, solution.prices) * model.unit_s;
-  const bool is_first = !best.turn.valid() && !solution.x.empty();
-  if (seconds <= best.seconds && !is_first) return;
-  best.seconds = std::max(best.seconds, seconds);
-  best.turn = request.turn;
-  best.seconds_per_byte = std::max(0.0, -solution.prices[static_cast<size_t>(model.memory_row)]) *
-                          model.unit_s / model.unit_bytes;
-  read_solution(problem, model, solution, best);
+  cut.seconds = proven_value(cut.model.linear, cut.solution.prices) * cut.model.unit_s;
+  if (best && best->seconds >= cut.seconds) return;
+  bound.turn = request.turn;
+  best = std::move(cut);
+}
+
+// The most that whole runs could add to the bound.
+double broken_seconds(const Problem& problem, const Cut& cut) {
+  double seconds = 0;
+  for (size_t n = 0; n < cut.model.again.size(); ++n) {
+    const double part = value_of(cut.solution, cut.model.again[n]);
+    if (part > kWholeGap) seconds += (1 - part) * problem.seconds[n];
+  }
+  return seconds;
+}
+
+// What the search for the best whole runs proves, less what its tolerances may hide.
+double bound_of_whole_runs(const Problem& problem, const Cut& cut, const Deadline& deadline) {
+  if (broken_seconds(problem, cut) < kWholeGap * cut.seconds) return 0;
+  const WholeRuns whole = with_whole_runs(problem, cut.model);
+  if (whole.integers == 0) return 0;
+  const Solution solution =
+      solve(whole.linear, {.gap = kWholeGap, .time_limit_s = deadline.left_s()});
+  return (solution.bound - kSolverTolerance * whole.linear.constant) * cut.model.unit_s;
+}
+
+void read_solution(const Problem& problem, const Cut& cut, TurnBound& bound) {
+  const auto& [model, solution, seconds] = cut;
+  for (size_t n = 0; n < model.again.size(); ++n) {
+    bound.again[n] = value_of(solution, model.again[n]);
+  }
+  for (size_t v = 0; v < model.sent.size(); ++v) {
+    bound.sent[v] = value_of(solution, model.sent[v]);
+    bound.held[v] = value_of(solution, model.held[v]);
+    if (!model.is_needed(v)) continue;
+    const int32_t maker = problem.graph->values()[v].producer.index;
+    const bool is_made = maker >= 0 && !model.needs.read_by_turn[v];
+    const double again = is_made ? bound.again[static_cast<size_t>(maker)] : 0;
+    bound.held[v] = std::max(0.0, 1 - bound.sent[v] - again);
+  }
+  bound.seconds_per_byte = std::max(0.0, -solution.prices[static_cast<size_t>(model.memory_row)]) *
+                           model.unit_s / model.unit_bytes;
 }
 
 }  // namespace
@@ -144,11 +176,16 @@ TurnBound turn_bound(const Problem& problem, bool may_recompute, bool may_swap,
   bound.held.assign(problem.graph->values().size(), 0);
   bound.text = describe(may_recompute, may_swap);
   bound.fits = problem.budget[index_of(Tier::device)] >= proven_minimum(problem).bytes;
+  std::optional<Cut> best;
   for (const NodeId turn : choose_turns(problem)) {
     if (!bound.fits || deadline.left_s() == 0) break;
     try_turn(problem, {.turn = turn, .may_recompute = may_recompute, .may_swap = may_swap},
-             deadline, bound);
+             deadline, bound, best);
   }
+  if (!bound.fits || !best) return bound;
+  read_solution(problem, *best, bound);
+  bound.seconds =
+      std::max({bound.seconds, best->seconds, bound_of_whole_runs(problem, *best, deadline)});
   return bound;
 }
 

@@ -1,9 +1,12 @@
 // The linear program of the turn bound for one cut; bound.h has its rows and their proof.
+//
+// Two of its variables are left out where others say what they are: d of what is needed later is
+// 1 - h - c, and 1 for what T reads.
 #pragma once
 
 #include <vector>
 
-#include "planner/planner.h"
+#include "planner/bound_needs.h"
 #include "planner/solver.h"
 
 namespace olm2 {
@@ -12,26 +15,36 @@ struct TurnRequest {
   NodeId turn;
   bool may_recompute = false;
   bool may_swap = false;
+  bool has_later_cuts = true;  // Rows 7 and 8.
+};
+
+// Which node a row is about, and which of the like rows of that node it is; -1: one of a kind.
+struct RowOrigin {
+  int32_t node = -1;
+  int which = 0;
 };
 
 struct TurnModel {
   LinearModel linear;  // Times in units of `unit_s`, bytes in units of `unit_bytes`.
   double unit_s = 1;
   double unit_bytes = 1;
-  std::vector<int> again;    // Per node the column c; -1: 0.
-  std::vector<int> sent;     // Per value the column h; -1: 0.
-  std::vector<int> held;     // Per value the column d, where no later node reads it; -1: see below.
-  std::vector<bool> needed;  // Per value: d is 1 - h - c.  Else, without a column, d is 0.
-  std::vector<bool> read_by_turn;  // Per value: d is 1.
+  std::vector<int> again;  // Per node the column c; -1: 0.
+  std::vector<int> sent;   // Per value the column h; -1: 0.
+  std::vector<int> kept;   // Per value the column k; -1: see bound_copies.h.
+  std::vector<int> held;   // Per value that no later node reads the column d; -1: 0.
+  TurnNeeds needs;
   int memory_row = 0;
-  // What must be on the device in any case exceeds the budget.
-  bool is_impossible = false;
+  std::vector<RowOrigin> origins;  // Per row.
+  bool is_impossible = false;      // What is there in any case exceeds the budget.
+
+  bool is_needed(size_t value) const { return needs.last_need[value] != kNoNode; }
+  double units(int64_t bytes) const { return static_cast<double>(bytes) / unit_bytes; }
+  void add_row(Row row, RowOrigin origin = {}) {
+    linear.rows.push_back(std::move(row));
+    origins.push_back(origin);
+  }
 };
 
 TurnModel build_turn(const Problem& problem, const TurnRequest& request);
-
-// Device bytes of T's operands and scratch, of the state, and of all that is needed later: what
-// keeping everything holds when T runs.
-std::vector<int64_t> bytes_at_turns(const Problem& problem);
 
 }  // namespace olm2
