@@ -11,12 +11,12 @@
 #include "planner/bound_model.h"
 #include "planner/bound_value.h"
 #include "planner/planner.h"
-#include "planner/solver.h"
+#include "planner/solver_process.h"
 
 namespace olm2 {
 namespace {
 
-constexpr size_t kFewNodes = 64;           // So few, and every node is tried as the cut.
+constexpr size_t kFewNodes = 16;           // So few, and every node is tried as the cut.
 constexpr size_t kMostTurns = 2;           // Cuts tried otherwise.
 constexpr double kWholeGap = 1e-4;         // Where the search for whole runs stops.
 constexpr double kSolverTolerance = 1e-6;  // Of keeping everything, off what that search says.
@@ -169,6 +169,7 @@ void read_solution(const Problem& problem, const Cut& cut, TurnBound& bound) {
 TurnBound turn_bound(const Problem& problem, bool may_recompute, bool may_swap,
                      double time_limit_s) {
   const Deadline deadline(time_limit_s);
+  const SolverSession session;
   TurnBound bound;
   bound.seconds = std::accumulate(problem.seconds.begin(), problem.seconds.end(), 0.0);
   bound.again.assign(problem.graph->nodes().size(), 0);

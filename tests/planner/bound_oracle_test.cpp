@@ -9,6 +9,7 @@
 #include "copy_oracle.h"
 #include "planner/bound.h"
 #include "planner/planner.h"
+#include "planner/solver_process.h"
 #include "recompute_oracle.h"
 #include "toy_graph.h"
 
@@ -109,12 +110,14 @@ void expect_below_the_optimum(uint64_t seed, Tally& tally) {
 }
 
 TEST(TurnBoundOracle, IsNeverAboveTheOptimumOfTheCompleteRecomputeSpace) {
+  const SolverSession session;
   Tally tally;
   for (uint64_t seed = 0; seed < 200; ++seed) expect_below_the_optimum(seed, tally);
   EXPECT_GE(tally.above_base, 30) << "recomputing is hardly ever needed here";
 }
 
 TEST(TurnBoundOracleSlow, IsNeverAboveTheOptimumOfTheCompleteRecomputeSpace) {
+  const SolverSession session;
   Tally tally;
   for (uint64_t seed = 0; seed < 2000; ++seed) expect_below_the_optimum(seed, tally);
   EXPECT_GE(tally.above_base, 300);
@@ -173,18 +176,21 @@ void expect_below_the_optimum_with_copies(uint64_t seed, Tally& tally) {
 }
 
 TEST(TurnBoundOracle, IsNeverAboveTheOptimumWithCopies) {
+  const SolverSession session;
   Tally tally;
   for (uint64_t seed = 0; seed < 16; ++seed) expect_below_the_optimum_with_copies(seed, tally);
   EXPECT_GE(tally.above_base, 2);
 }
 
 TEST(TurnBoundOracleSlow, IsNeverAboveTheOptimumWithCopies) {
+  const SolverSession session;
   Tally tally;
   for (uint64_t seed = 0; seed < 400; ++seed) expect_below_the_optimum_with_copies(seed, tally);
   EXPECT_GE(tally.above_base, 50);
 }
 
 TEST(TurnBoundOracle, CopiesAreOfUseToTheSearchAndNeverHarmIt) {
+  const SolverSession session;
   int faster = 0;
   for (uint64_t seed = 0; seed < 40; ++seed) {
     const RandomBlocks blocks(seed);

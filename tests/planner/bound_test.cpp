@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "planner/planner.h"
+#include "planner/solver_process.h"
 #include "toy_graph.h"
 
 namespace olm2 {
@@ -26,6 +27,7 @@ Graph fork_graph() {
 }
 
 TEST(TurnBound, IsTheSumOfAllNodesWhereEverythingFits) {
+  const SolverSession session;
   const Graph graph = fork_graph();
   const Problem problem = toy::problem_of(graph, {graph.find("end")});
   const TurnBound bound = turn_bound(problem, true, true, kTimeLimit_s);
@@ -35,6 +37,7 @@ TEST(TurnBound, IsTheSumOfAllNodesWhereEverythingFits) {
 }
 
 TEST(TurnBound, SaysWhenNoPlanFits) {
+  const SolverSession session;
   const Graph graph = fork_graph();
   Problem problem = toy::problem_of(graph, {graph.find("end")});
   problem.budget[0] = proven_minimum(problem).bytes;
@@ -51,6 +54,7 @@ void add_uneven_links(Problem& problem, double bytes_per_s) {
 }
 
 TEST(TurnBound, NoRandomPlanIsFaster) {
+  const SolverSession session;
   for (uint64_t seed = 0; seed < 60; ++seed) {
     const toy::Training toy = toy::training(3 + static_cast<int>(seed % 4), seed);
     Problem problem = toy::problem_of(toy.graph, toy.results);
@@ -88,6 +92,7 @@ void expect_no_policy_is_faster(const Problem& problem, int64_t budget) {
 }
 
 TEST(TurnBound, NoPolicyIsFaster) {
+  const SolverSession session;
   for (const uint64_t seed : {1, 2, 3}) {
     const toy::Training toy = toy::training(4, seed);
     Problem problem = toy::problem_of(toy.graph, toy.results);
@@ -104,13 +109,14 @@ TEST(TurnBound, NoPolicyIsFaster) {
 }
 
 TEST(TurnBound, FallsAsTheBudgetGrows) {
+  const SolverSession session;
   const toy::Training toy = toy::training(5, 9);
   Problem problem = toy::problem_of(toy.graph, toy.results);
   add_uneven_links(problem, 500);
   const int64_t least = proven_minimum(problem).bytes;
   double before = 1e30;
   double first = 0;
-  for (int64_t more = 0; more < 4096; more += 64) {
+  for (int64_t more = 0; more < 4096; more += 192) {
     problem.budget[0] = least + more;
     const TurnBound bound = turn_bound(problem, true, true, kTimeLimit_s);
     EXPECT_LE(bound.seconds, before * (1 + kRounding));
@@ -121,6 +127,7 @@ TEST(TurnBound, FallsAsTheBudgetGrows) {
 }
 
 TEST(TurnBound, WithoutTimeItIsTheSumOfAllNodes) {
+  const SolverSession session;
   const toy::Training toy = toy::training(5, 9);
   Problem problem = toy::problem_of(toy.graph, toy.results);
   problem.budget[0] = proven_minimum(problem).bytes;
