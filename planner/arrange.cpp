@@ -11,7 +11,9 @@ namespace olm2 {
 namespace {
 
 constexpr int64_t kSmallestChunk = int64_t{1} << 20;
-constexpr int64_t kMostChunks = 4;
+constexpr double kLatencies = 20;  // A chunk takes at least as many times what its copy costs.
+constexpr int64_t kFinest = 64;    // A chunk is at least this share of the live bytes.
+constexpr int64_t kMostChunks = 8;
 constexpr double kEarly = 1.25;  // Copies in start as if they took this many times as long.
 
 // A stay of one value on the device.  Positions count the nodes of Decisions::order; -1 is before
@@ -184,12 +186,24 @@ struct Chunk {
   int issue = 0;      // The copy in is listed before this position.
 };
 
+// Large enough that the fixed cost of a copy is lost in it, and that giving up less at once would
+// not matter beside all that is on the device.
+int64_t smallest_chunk(const Story& story) {
+  double bytes = static_cast<double>(kSmallestChunk);
+  for (const LinkProfile& link : {story.problem.device_to_host, story.problem.host_to_device}) {
+    bytes = std::max(bytes, kLatencies * link.latency_s * link.bytes_per_s);
+  }
+  const int64_t live = *std::ranges::max_element(story.bytes) - story.problem.state_bytes;
+  return std::max(static_cast<int64_t>(bytes), live / kFinest);
+}
+
 std::vector<Chunk> chunks_of(const Story& story) {
   std::vector<Chunk> chunks;
+  const int64_t smallest = smallest_chunk(story);
   for (const Life& life : story.lives) {
     if (life.away == 0) continue;
     const int64_t whole = story.problem.graph->type(life.value).bytes();
-    const int64_t count = std::clamp(life.away / kSmallestChunk, int64_t{1}, kMostChunks);
+    const int64_t count = std::clamp(life.away / smallest, int64_t{1}, kMostChunks);
     const int64_t size = padded((life.away + count - 1) / count, story.problem.alignment);
     for (int64_t begin = 0; begin < life.away; begin += size) {
       const int64_t end = std::min(begin + size, life.away);

@@ -178,6 +178,25 @@ TEST(Arrange, CutsLargeTensorsIntoAlignedChunks) {
   EXPECT_GT(positions(plan, Step::Kind::copy, value, Tier::device).size(), 1U);
 }
 
+// 8 MB that are nearly all there is: as many chunks as allowed, or as few as their fixed cost
+// wants.
+TEST(Arrange, CutsNoFinerThanTheFixedCostOfACopyAllows) {
+  const Program program = mlp_step(2048, {3, 1024, 5, 4});
+  Problem problem = roomy_problem(program);
+  const ValueId value = program.graph.find("l1");
+  Decisions decisions = keep_everything(program.graph);
+  decisions.swapped[static_cast<size_t>(value.index)] = problem.padded_bytes(value);
+  const auto chunks = [&] {
+    const Plan plan = arrange(problem, decisions).plan;
+    return positions(plan, Step::Kind::copy, value, Tier::device).size();
+  };
+  EXPECT_EQ(chunks(), 8U);
+  problem.device_to_host.latency_s = 1e-3;  // 20 times that at 1e8 bytes/s: 2 MB.
+  EXPECT_EQ(chunks(), 4U);
+  problem.host_to_device.latency_s = 1;
+  EXPECT_EQ(chunks(), 1U);
+}
+
 TEST(Arrange, SchedulesOfItsPlansPassTheCheck) {
   const Program program = gpt_step({.layers = 2, .dropout = 0.1});
   Problem problem = roomy_problem(program);
