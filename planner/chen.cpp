@@ -190,7 +190,8 @@ double compute_seconds(const Problem& problem, const Plan& plan) {
 }
 
 // The fastest of the plans whose placed arena fits.
-PolicyResult fastest_that_fits(const Problem& problem, std::vector<Plan> plans) {
+PolicyResult fastest_that_fits(const Problem& problem, std::vector<Plan> plans,
+                               const PlanOptions& options) {
   std::vector<std::pair<double, size_t>> by_time;
   for (size_t i = 0; i < plans.size(); ++i) {
     by_time.emplace_back(compute_seconds(problem, plans[i]), i);
@@ -202,7 +203,8 @@ PolicyResult fastest_that_fits(const Problem& problem, std::vector<Plan> plans) 
       .solver = "none"};
   for (const auto& [seconds, i] : by_time) {
     if (!is_within(replay(problem, plans[i]).peak, problem.budget)) continue;
-    if (!is_within(placed_bytes(problem, plans[i]), problem.budget)) continue;
+    const BytesPerTier bytes = placed_bytes(problem, plans[i], {.effort = options.place_effort});
+    if (!is_within(bytes, problem.budget)) continue;
     result.status = Status::feasible;
     result.plan = std::move(plans[i]);
     break;
@@ -226,7 +228,7 @@ std::vector<Plan> smallest_chen(const Problem& problem, const PlanOptions& /*opt
 }
 
 PolicyResult plan_chen(const Problem& problem, const PlanOptions& options) {
-  return fastest_that_fits(problem, smallest_chen(problem, options));
+  return fastest_that_fits(problem, smallest_chen(problem, options), options);
 }
 
 std::vector<Plan> smallest_chen_sqrt(const Problem& problem, const PlanOptions& /*options*/) {
@@ -235,7 +237,7 @@ std::vector<Plan> smallest_chen_sqrt(const Problem& problem, const PlanOptions& 
 }
 
 PolicyResult plan_chen_sqrt(const Problem& problem, const PlanOptions& options) {
-  return fastest_that_fits(problem, smallest_chen_sqrt(problem, options));
+  return fastest_that_fits(problem, smallest_chen_sqrt(problem, options), options);
 }
 
 }  // namespace olm2

@@ -175,7 +175,7 @@ std::optional<SmallestPlan> smallest_plan(const Problem& problem, const PlanOpti
   std::optional<SmallestPlan> best;
   for (const auto& [peak, i] : by_peak) {
     if (best && peak >= best->device_bytes) break;  // Addresses take no less.
-    const BytesPerTier bytes = placed_bytes(problem, plans[i]);
+    const BytesPerTier bytes = placed_bytes(problem, plans[i], {.effort = options.place_effort});
     if (!is_within(bytes, limit)) continue;
     if (!best || bytes[kDevice] < best->device_bytes) {
       best = SmallestPlan{std::move(plans[i]), bytes[kDevice]};

@@ -139,7 +139,9 @@ Attempt attempt(const Problem& problem, const PlanOptions& options, bool early,
     Planned planned = plan_program(settled.problem, mine);
     if (i == 0) result.settled = planned.certificate;
     if (!planned.schedule) break;
-    Realized realized = realize(problem, unsettle(problem, planned.plan));
+    const PlaceOptions place_options{.effort = options.place_effort};
+    Realized realized = squeeze(
+        problem, realize(problem, unsettle(problem, planned.plan), place_options), place_options);
     if (is_within(realized.schedule.arena, problem.budget)) {
       planned.certificate.placement_loss_bytes += asked[kDevice] - settled.problem.budget[kDevice];
       result.accepted = std::move(planned.certificate);
@@ -204,7 +206,7 @@ std::optional<SmallestPlan> smallest_moving(const Problem& problem, const PlanOp
   Problem tight = problem;
   tight.budget[kDevice] = smallest->device_bytes - settled.pretended_bytes;
   Plan plan = unsettle(tight, smallest->plan);
-  const BytesPerTier bytes = placed_bytes(problem, plan);
+  const BytesPerTier bytes = placed_bytes(problem, plan, {.effort = options.place_effort});
   return SmallestPlan{std::move(plan), bytes[kDevice]};
 }
 
@@ -251,7 +253,7 @@ Planned plan_moving_state(const Problem& problem, const PlanOptions& options) {
   if (!best.realized) {
     smallest = smallest_moving(problem, options);
     if (smallest && smallest->device_bytes <= problem.budget[kDevice]) {
-      best.realized = realize(problem, smallest->plan);
+      best.realized = realize(problem, smallest->plan, {.effort = options.place_effort});
       best.accepted = best.settled;
     }
   }

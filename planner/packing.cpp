@@ -6,117 +6,11 @@
 #include <limits>
 #include <numeric>
 
+#include "planner/packing_layout.h"
+#include "planner/packing_search.h"
+
 namespace olm2 {
 namespace {
-
-enum class Fit : uint8_t { first, best };
-using Order = std::vector<size_t>;  // Groups that have a choice, in the order of placing.
-
-Order any_order(std::span<const BoxGroup> groups) {
-  Order order;
-  for (size_t g = 0; g < groups.size(); ++g) {
-    if (!groups[g].fixed_at) order.push_back(g);
-  }
-  return order;
-}
-
-// Offsets x of a group with begin < x < end collide with something placed.
-struct Forbidden {
-  int64_t begin = 0;
-  int64_t end = 0;
-};
-
-// splitmix64 (Steele et al. 2014): the same numbers on every machine.
-class RandomNumbers {
- public:
-  explicit RandomNumbers(uint64_t seed) : state_(seed) {}
-  uint64_t below(uint64_t limit) {
-    state_ += 0x9E3779B97F4A7C15U;
-    uint64_t z = state_;
-    z = (z ^ (z >> 30U)) * 0xBF58476D1CE4E5B9U;
-    z = (z ^ (z >> 27U)) * 0x94D049BB133111EBU;
-    return (z ^ (z >> 31U)) % limit;
-  }
-
- private:
-  uint64_t state_;
-};
-
-// Boxes that have an address, sorted by it.
-class Layout {
- public:
-  Layout(std::span<const BoxGroup> groups, int64_t base)
-      : groups_(groups), base_(base), packing_{std::vector<int64_t>(groups.size(), base), base} {
-    for (size_t g = 0; g < groups.size(); ++g) {
-      if (groups[g].fixed_at) put(g, *groups[g].fixed_at);
-    }
-  }
-
-  // Where the group must not begin, by ascending `begin`.
-  const std::vector<Forbidden>& forbidden(const BoxGroup& group) {
-    forbidden_.clear();
-    for (const Box& box : group.boxes) {
-      if (box.bytes == 0) continue;
-      for (const Box& other : placed_) {
-        if (other.last < box.first || box.last < other.first) continue;
-        const int64_t begin = other.offset - box.offset - box.bytes;
-        const int64_t end = other.offset + other.bytes - box.offset;
-        if (end > base_) forbidden_.push_back({begin, end});
-      }
-    }
-    // One box: the placed ones are in order already.
-    std::ranges::stable_sort(forbidden_, {}, &Forbidden::begin);
-    return forbidden_;
-  }
-
-  // `visit(from, to)` for each range of offsets where the group may begin, ascending.
-  template <typename Visit>
-  void for_gaps(const BoxGroup& group, const Visit& visit) {
-    int64_t from = base_;
-    for (const Forbidden& no : forbidden(group)) {
-      if (no.begin >= from && !visit(from, no.begin)) return;
-      from = std::max(from, no.end);
-    }
-    visit(from, std::numeric_limits<int64_t>::max());
-  }
-
-  int64_t find(const BoxGroup& group, Fit fit) {
-    int64_t best = base_;
-    int64_t slack = -1;
-    for_gaps(group, [&](int64_t from, int64_t to) {
-      if (slack < 0 || to - from < slack) {
-        best = from;
-        slack = to - from;
-      }
-      return fit == Fit::best;
-    });
-    return best;
-  }
-
-  void put(size_t g, int64_t offset) {
-    packing_.offset[g] = offset;
-    for (Box box : groups_[g].boxes) {
-      if (box.bytes == 0) continue;
-      box.offset += offset;
-      packing_.top = std::max(packing_.top, box.offset + box.bytes);
-      placed_.insert(std::ranges::upper_bound(placed_, box.offset, {}, &Box::offset), box);
-    }
-  }
-  Packing& packing() { return packing_; }
-
- private:
-  std::span<const BoxGroup> groups_;
-  int64_t base_;
-  std::vector<Box> placed_;
-  std::vector<Forbidden> forbidden_;
-  Packing packing_;
-};
-
-Packing pack_in_order(std::span<const BoxGroup> groups, int64_t base, const Order& order, Fit fit) {
-  Layout layout(groups, base);
-  for (const size_t g : order) layout.put(g, layout.find(groups[g], fit));
-  return std::move(layout.packing());
-}
 
 // What a group is sorted by.
 struct GroupSize {
@@ -205,12 +99,6 @@ std::vector<Order> good_orders(std::span<const BoxGroup> groups) {
   return orders;
 }
 
-int64_t top_of(const BoxGroup& group, int64_t offset) {
-  int64_t top = offset;
-  for (const Box& box : group.boxes) top = std::max(top, offset + box.offset + box.bytes);
-  return top;
-}
-
 struct Attempt {
   Order order;
   Fit fit = Fit::first;
@@ -218,12 +106,14 @@ struct Attempt {
 };
 
 // Pulls a group that touches the top forward in the order, or swaps two groups, and keeps what is
-// not worse.  The number of tries depends on sizes alone, never on the clock.
-void improve(std::span<const BoxGroup> groups, int64_t base, int64_t goal, Attempt& best) {
+// not worse.  For few boxes: every try places all of them.
+void improve(std::span<const BoxGroup> groups, int64_t base, int64_t goal, int effort,
+             Attempt& best) {
   constexpr uint64_t kWork = 5'000'000;  // Pairs of boxes compared, about.
   uint64_t boxes = 1;
   for (const BoxGroup& group : groups) boxes += group.boxes.size();
-  const uint64_t tries = std::clamp<uint64_t>(2 * kWork / (boxes * boxes), 8, 2000);
+  const uint64_t tries =
+      std::min<uint64_t>(kWork / (boxes * boxes), 1000) * static_cast<uint64_t>(effort);
   RandomNumbers random(boxes);
   Attempt current = best;
   for (uint64_t i = 0; i < tries && best.packing.top > goal; ++i) {
@@ -244,7 +134,7 @@ void improve(std::span<const BoxGroup> groups, int64_t base, int64_t goal, Attem
                   begin + static_cast<std::ptrdiff_t>(from),
                   begin + static_cast<std::ptrdiff_t>(from) + 1);
     }
-    next.packing = pack_in_order(groups, base, next.order, next.fit);
+    next.packing = pack_in_order(groups, base, next.order, next.fit, current.packing.top);
     if (next.packing.top > current.packing.top) continue;
     current = std::move(next);
     if (current.packing.top < best.packing.top) best = current;
@@ -273,18 +163,19 @@ int64_t least_top(std::span<const BoxGroup> groups, int64_t base) {
   return std::max(highest, base + max_live(above));
 }
 
-Packing pack(std::span<const BoxGroup> groups, int64_t base) {
-  const int64_t goal = least_top(groups, base);
+Packing pack(std::span<const BoxGroup> groups, int64_t base, const PackOptions& options) {
+  const int64_t goal = std::max(least_top(groups, base), options.enough);
   Attempt best;
   best.packing.top = std::numeric_limits<int64_t>::max();
   for (const Order& order : good_orders(groups)) {
     for (const Fit fit : {Fit::first, Fit::best}) {
-      Packing packing = pack_in_order(groups, base, order, fit);
+      Packing packing = pack_in_order(groups, base, order, fit, best.packing.top);
       if (packing.top < best.packing.top) best = {order, fit, std::move(packing)};
-      if (best.packing.top == goal) return std::move(best.packing);
+      if (best.packing.top <= goal) return std::move(best.packing);
     }
   }
-  improve(groups, base, goal, best);
+  improve(groups, base, goal, options.effort, best);
+  lower_top(groups, base, goal, options.effort, best.packing);
   return std::move(best.packing);
 }
 

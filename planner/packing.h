@@ -2,9 +2,9 @@
 // allocation.  Knows nothing of values and tiers.
 //
 // Finding the least height is NP-hard (Garey and Johnson 1979, SR2).  Placing groups one by one at
-// the lowest free offset reaches the optimum for some order of the groups (take an optimal layout,
-// let everything sink, order by offset); so the search is one over orders: a few good ones first,
-// then a bounded local search that is the same on every machine.
+// the lowest free offset reaches the optimum for some order of single boxes (take an optimal
+// layout, let everything sink, order by offset): a few good orders are tried first.  Where none of
+// them reaches the live bytes two local searches follow, one over orders, one over addresses.
 #pragma once
 
 #include <cstdint>
@@ -41,9 +41,15 @@ int64_t max_live(std::span<const BoxGroup> groups);
 // the highest box that has no choice.
 int64_t least_top(std::span<const BoxGroup> groups, int64_t base);
 
+struct PackOptions {
+  // How long to search, in steps: twice the effort, twice the steps, on every machine.
+  int effort = 1;
+  int64_t enough = 0;  // A top that need not be beaten.
+};
+
 // Offsets of groups that have a choice are at least `base`; if it and the boxes are multiples of an
 // alignment, they are too.  Fixed groups must not overlap each other.
-Packing pack(std::span<const BoxGroup> groups, int64_t base);
+Packing pack(std::span<const BoxGroup> groups, int64_t base, const PackOptions& options = {});
 
 // Any legal packing, a different one for each seed, at multiples of `alignment`.
 Packing pack_at_random(std::span<const BoxGroup> groups, int64_t base, int64_t alignment,

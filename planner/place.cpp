@@ -136,7 +136,7 @@ bool ends_below(const BoxGroup& group, int64_t base) {
 }
 
 void place_tier(const Problem& problem, const RigidSets& sets, const GivenOffsets& given, Tier tier,
-                uint64_t random_seed, Schedule& schedule) {
+                const PlaceOptions& options, Schedule& schedule) {
   const int64_t base = padded(problem.state_bytes_in(tier), problem.alignment);
   std::vector<std::vector<Member>> groups;
   std::vector<BoxGroup> boxes;
@@ -154,19 +154,21 @@ void place_tier(const Problem& problem, const RigidSets& sets, const GivenOffset
     groups.push_back(std::move(group));
     boxes.push_back(std::move(box_group));
   }
-  const Packing packing = random_seed == 0
-                              ? pack(boxes, base)
-                              : pack_at_random(boxes, base, problem.alignment, random_seed);
+  const PackOptions pack_options{.effort = options.effort,
+                                 .enough = options.enough[index_of(tier)]};
+  const Packing packing = options.random_seed == 0
+                              ? pack(boxes, base, pack_options)
+                              : pack_at_random(boxes, base, problem.alignment, options.random_seed);
   for (size_t g = 0; g < groups.size(); ++g) settle(groups[g], packing.offset[g]);
   schedule.arena[index_of(tier)] = packing.top;
 }
 
 }  // namespace
 
-void place(const Problem& problem, Schedule& schedule, uint64_t random_seed) {
+void place(const Problem& problem, Schedule& schedule, const PlaceOptions& options) {
   const GivenOffsets given = given_offsets(problem, schedule);
   const RigidSets sets = rigid_sets(schedule);
-  for (const Tier tier : kTiers) place_tier(problem, sets, given, tier, random_seed, schedule);
+  for (const Tier tier : kTiers) place_tier(problem, sets, given, tier, options, schedule);
 }
 
 }  // namespace olm2

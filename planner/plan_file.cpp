@@ -138,7 +138,8 @@ Json content_json(const std::vector<ProgramPlan>& programs, const PlanOptions& o
   json["options"] = {{"gap", options.gap},
                      {"time_limit_s", options.time_limit_s},
                      {"space", options.space},
-                     {"partial_swap", options.partial_swap}};
+                     {"partial_swap", options.partial_swap},
+                     {"place_effort", options.place_effort}};
   json["programs"] = Json::array();
   for (const ProgramPlan& program : programs) {
     ensure(program.planned->schedule.has_value(), "a plan file of a plan that was not found");

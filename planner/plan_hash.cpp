@@ -43,7 +43,8 @@ std::string budget_text(const Problem& problem) {
 
 std::string options_text(const PlanOptions& options) {
   return options.policy + " " + to_text(options.gap) + " " + to_text(options.time_limit_s) + " " +
-         options.space + " " + (options.partial_swap ? "partial" : "whole");
+         options.space + " " + (options.partial_swap ? "partial" : "whole") + " " +
+         std::to_string(options.place_effort);
 }
 
 }  // namespace

@@ -22,6 +22,9 @@ namespace {
 constexpr double kSmallestShare = 0.25;  // Of the time limit, for the smallest plan in any case.
 constexpr double kBoundShare = 0.25;     // Of the time limit, for the bound.
 constexpr int kMaxTries = 8;             // Of a policy, with ever smaller budgets.
+constexpr int kMoreTries = 3;            // After the first that fits where squeezed.
+constexpr int64_t kPartOfExcess = 4;     // By which the budget is lowered then.
+constexpr size_t kDevice = index_of(Tier::device);
 constexpr std::array<std::string_view, 2> kSpaces = {"auto", "single0"};
 
 class Stopwatch {
@@ -53,38 +56,11 @@ bool has_plan(const PolicyResult& result) {
 
 // A policy's answer, realized within the budget.
 struct Found {
-  std::optional<Realized> realized;
-  PolicyResult first;  // The answer for the budget asked for: its bound holds.
+  std::optional<Realized> realized = {};
+  PolicyResult first = {};  // The answer for the budget asked for: its bound holds.
   int64_t loss_bytes = 0;
+  bool is_squeezed = false;  // Addresses cost time.
 };
-
-// Asks a policy for plans until one fits with its addresses, each time with a device and host
-// budget lower by what the last plan was too large.
-Found plan_until_it_fits(const Problem& problem, const Policy& policy, PlanOptions options,
-                         const Stopwatch& watch) {
-  Found found;
-  Problem asked = problem;
-  const double time_limit_s = options.time_limit_s;
-  for (int attempt = 0; attempt < kMaxTries; ++attempt) {
-    options.time_limit_s = time_limit_s - watch.seconds();
-    if (attempt > 0 && (options.time_limit_s <= 0 || is_stopped(options))) break;
-    PolicyResult result = policy.plan(asked, options);
-    if (attempt == 0) found.first = result;
-    if (!has_plan(result)) break;
-    Realized realized = realize(problem, result.plan);
-    if (is_within(realized.schedule.arena, problem.budget)) {
-      found.realized = std::move(realized);
-      const size_t device = index_of(Tier::device);
-      found.loss_bytes = problem.budget[device] - asked.budget[device];
-      break;
-    }
-    for (size_t tier = 0; tier < kTierCount; ++tier) {
-      const int64_t excess = realized.schedule.arena[tier] - problem.budget[tier];
-      asked.budget[tier] -= std::max<int64_t>(excess, 0);
-    }
-  }
-  return found;
-}
 
 // Keeps the faster answer; the bound stays that of `best`.
 void consider(Found other, Found& best) {
@@ -92,10 +68,55 @@ void consider(Found other, Found& best) {
   if (best.realized && best.realized->seconds <= other.realized->seconds) return;
   best.realized = std::move(other.realized);
   best.loss_bytes = other.loss_bytes;
+  best.is_squeezed = other.is_squeezed;
 }
 
 bool is_close_enough(const Found& found, const PlanOptions& options) {
   return found.realized && found.first.bound_s >= found.realized->seconds * (1 - options.gap);
+}
+
+// By `part` of it.
+void lower_by_excess(const BytesPerTier& arena, const Problem& problem, int64_t part,
+                     Problem& asked) {
+  for (size_t tier = 0; tier < kTierCount; ++tier) {
+    asked.budget[tier] -= std::max<int64_t>(arena[tier] - problem.budget[tier], 0) / part;
+  }
+}
+
+// Asks a policy for plans until one fits with its addresses, each time with a device and host
+// budget lower by what the last plan was too large.  A plan that is too large is squeezed as well,
+// which costs time instead of bytes: the faster of the two ways counts.
+Found plan_until_it_fits(const Problem& problem, const Policy& policy, PlanOptions options,
+                         const Stopwatch& watch) {
+  Found found;
+  Problem asked = problem;
+  const PlaceOptions place_options{.effort = options.place_effort};
+  const double time_limit_s = options.time_limit_s;
+  int tries = kMaxTries;
+  for (int attempt = 0; attempt < tries; ++attempt) {
+    options.time_limit_s = time_limit_s - watch.seconds();
+    if (attempt > 0 && (options.time_limit_s <= 0 || is_stopped(options))) break;
+    PolicyResult result = policy.plan(asked, options);
+    if (attempt == 0) found.first = result;
+    if (!has_plan(result)) break;
+    const Realized realized = realize(problem, result.plan, place_options);
+    const bool fits = is_within(realized.schedule.arena, problem.budget);
+    Realized squeezed = squeeze(problem, realized, place_options);
+    const bool fits_squeezed = is_within(squeezed.schedule.arena, problem.budget);
+    const int64_t loss_bytes = problem.budget[kDevice] - asked.budget[kDevice];
+    if (!fits_squeezed) {
+      lower_by_excess(squeezed.schedule.arena, problem, 1, asked);
+      continue;
+    }
+    consider({.realized = std::move(squeezed), .loss_bytes = loss_bytes, .is_squeezed = !fits},
+             found);
+    if (fits || is_close_enough(found, options)) break;
+    tries = std::min(tries, attempt + 1 + kMoreTries);
+    // Somewhere between squeezing it all and squeezing nothing.
+    const bool is_last = attempt + 2 == tries;
+    lower_by_excess(realized.schedule.arena, problem, is_last ? 1 : kPartOfExcess, asked);
+  }
+  return found;
 }
 
 // The fastest of what the policy finds and, where that is not close to its bound, of what its
@@ -108,8 +129,8 @@ Found best_plan(const Problem& problem, const Policy& policy, const PlanOptions&
            !is_stopped(options);
   };
   // Whole tensors leave fewer gaps between addresses.
-  if (policy.swaps && options.partial_swap && (found.loss_bytes > 0 || !found.realized) &&
-      wants_more()) {
+  if (policy.swaps && options.partial_swap &&
+      (found.loss_bytes > 0 || found.is_squeezed || !found.realized) && wants_more()) {
     PlanOptions whole_tensors = options;
     whole_tensors.partial_swap = false;
     consider(plan_until_it_fits(problem, policy, whole_tensors, watch), found);
@@ -218,7 +239,8 @@ Planned plan_program(const Problem& problem, const PlanOptions& asked) {
   certificate.policy = policy.name;
 
   // Where everything fits, nothing is faster: forgetting or moving anything only adds work.
-  Realized keep_all = realize(problem, keep_all_plan(problem));
+  const PlaceOptions place_options{.effort = options.place_effort};
+  Realized keep_all = realize(problem, keep_all_plan(problem), place_options);
   certificate.baseline_s = keep_all.seconds;
   certificate.bound_s = keep_all.seconds;
   if (is_within(keep_all.schedule.arena, problem.budget)) {
@@ -245,7 +267,9 @@ Planned plan_program(const Problem& problem, const PlanOptions& asked) {
     rest.progress = nullptr;  // Its gap is one of bytes.
     smallest = smallest_plan(problem, rest);
     const int64_t budget = problem.budget[index_of(Tier::device)];
-    if (smallest && smallest->device_bytes <= budget) best = realize(problem, smallest->plan);
+    if (smallest && smallest->device_bytes <= budget) {
+      best = realize(problem, smallest->plan, place_options);
+    }
   }
   certificate.space = has_plan(found.first) ? found.first.space : "heuristic";
   certificate.solver = found.first.solver.empty() ? "none" : found.first.solver;
@@ -256,7 +280,9 @@ Planned plan_program(const Problem& problem, const PlanOptions& asked) {
         std::abs(best->seconds - certificate.bound_s) <= 1e-9 * certificate.bound_s;
     certificate.status = is_proven ? Status::optimal : Status::feasible;
     certificate.placement_loss_bytes = found.loss_bytes;
-    accept(problem, std::move(*best), planned);
+    // Within the asked gap, smaller is better than faster; what is proven stays as it is.
+    const double enough_s = is_proven ? 0 : certificate.bound_s / (1 - options.gap);
+    accept(problem, trim(problem, std::move(*best), enough_s, place_options), planned);
   }
   certificate.solve_seconds = watch.seconds();
   return planned;
@@ -275,7 +301,8 @@ Planned certify(const Problem& problem, const PlanOptions& options, const Plan& 
   certificate.status = Status::feasible;
   certificate.space = "heuristic";
   certificate.solver = solver;
-  accept(problem, realize(problem, unsettle(problem, plan)), planned);
+  const PlaceOptions place_options{.effort = options.place_effort};
+  accept(problem, realize(problem, unsettle(problem, plan), place_options), planned);
   return planned;
 }
 

@@ -34,6 +34,8 @@ struct PlanOptions {
   double time_limit_s = 60;
   std::string space = "auto";  // "auto" = "single0".
   bool partial_swap = true;    // Tensors may be swapped in part.
+  // How long to search for addresses: steps of the search, as a multiple of what is usual.
+  int place_effort = 1;
   // Called now and then with the seconds spent and the gap so far (negative: no plan yet).
   std::function<void(double seconds, double gap)> progress = {};
   // Planning ends soon after this says true, with the best plan so far.  Asked often, on the thread
@@ -133,9 +135,14 @@ Plan with_earliest_drops(const Problem& problem, const Plan& plan);
 // the op allows it and the plan drops the input right after.
 Schedule lower(const Problem& problem, const Plan& plan);
 
-// Chooses offsets (first fit over several orders, the best one kept) and arena sizes.  With a seed
-// other than 0 places at random legal addresses instead, for tests.
-void place(const Problem& problem, Schedule& schedule, uint64_t random_seed = 0);
+struct PlaceOptions {
+  uint64_t random_seed = 0;  // Not 0: random legal addresses, for tests.
+  int effort = 1;            // How long to search, as PlanOptions::place_effort.
+  BytesPerTier enough{};     // Arenas that need not be beaten.
+};
+
+// Chooses offsets (first fit over several orders, then local searches) and arena sizes.
+void place(const Problem& problem, Schedule& schedule, const PlaceOptions& options = {});
 
 // Adds the waits that data and reused addresses need, leaving out what lane order implies.
 void add_waits(const Problem& problem, Schedule& schedule);

@@ -71,6 +71,7 @@ struct PlannerConfig {
   double gap = 0.005;
   double time_limit_s = 60;
   std::string space = "auto";
+  int64_t place_effort = 1;         // How long to search for addresses: so many times as usual.
   std::string profile = "measure";  // "measure" | "estimate" | a file, absolute.
   bool operator==(const PlannerConfig&) const = default;
 };

@@ -200,6 +200,9 @@ void check_planner(const Config& config, const Check& check) {
   if (planner.space != "auto" && planner.space != "single0") {
     check.later("planner.space", "\"" + planner.space + "\"", "use \"auto\" or \"single0\"");
   }
+  if (planner.place_effort < 1 || planner.place_effort > 1000) {
+    check.refuse("planner.place_effort", std::to_string(planner.place_effort), "1 to 1000");
+  }
   if (planner.profile.empty()) {
     check.refuse("planner.profile", "\"\"", "\"measure\", \"estimate\" or a profile's file name");
   }

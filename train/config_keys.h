@@ -66,6 +66,7 @@ void visit_keys(AnyConfig& config, Visit&& visit) {
   visit("planner.gap", planner.gap);
   visit("planner.time_limit_s", planner.time_limit_s);
   visit("planner.space", planner.space);
+  visit("planner.place_effort", planner.place_effort);
   visit("planner.profile", planner.profile);
   visit("device.backend", config.device.backend);
   auto& output = config.output;

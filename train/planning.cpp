@@ -178,6 +178,7 @@ PlanOptions plan_options_of(const Config& config) {
   options.gap = config.planner.gap;
   options.time_limit_s = config.planner.time_limit_s;
   options.space = config.planner.space;
+  options.place_effort = static_cast<int>(config.planner.place_effort);
   options.partial_swap = config.memory.partial_swap;
   return options;
 }

@@ -278,7 +278,7 @@ TEST_P(RandomPlans, LiveBytesAreTheReplayedOnesAndEveryPlacementPasses) {
     const Schedule lowered = lower(problem, plan);
     for (const uint64_t placement : {uint64_t{0}, seed + 1, seed + 1000}) {
       Schedule schedule = lowered;
-      place(problem, schedule, placement);
+      place(problem, schedule, {.random_seed = placement});
       for (const Tier tier : kTiers) {
         EXPECT_EQ(max_live_of(schedule, tier), occupancy.peak[index_of(tier)]);
         EXPECT_GE(schedule.arena[index_of(tier)], occupancy.peak[index_of(tier)]);

@@ -88,6 +88,7 @@ TEST(PlanFile, NamesWhatItWasNotMadeFor) {
   refuses([](ToyRun& run) { run.first_problem.host_to_device.bytes_per_s += 1; }, "profile");
   refuses([](ToyRun& run) { run.first_problem.budget[1] -= 1; }, "budgets");
   refuses([](ToyRun& run) { run.options.gap = 0.01; }, "options");
+  refuses([](ToyRun& run) { run.options.place_effort = 2; }, "options");
   refuses([](ToyRun& run) { run.options.policy = "none"; }, "options");
 }
 

@@ -113,7 +113,7 @@ TEST_P(PromisesSlow, PoisonDelaysAndOtherAddressesChangeNoBit) {
   for (size_t i = 0; i < run.problems.size(); ++i) {
     Problem problem = run.problems[i];
     Schedule schedule = lower(problem, plan.programs[i].planned.plan);
-    place(problem, schedule, /*random_seed=*/7 + i);
+    place(problem, schedule, {.random_seed = 7 + i});
     add_waits(problem, schedule);
     problem.budget = {int64_t{1} << 40, int64_t{1} << 40, 0};
     moved.push_back({run.programs.programs[i].name, problem, check(problem, std::move(schedule))});

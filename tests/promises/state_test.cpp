@@ -128,7 +128,7 @@ TEST(MovingState, SurvivesPoisonDelaysAndOtherAddresses) {
       problem.budget = budget;
       const Planned planned = plan_program(problem, options);
       Schedule schedule = lower(problem, planned.plan);
-      place(problem, schedule, /*random_seed=*/7 + i);
+      place(problem, schedule, {.random_seed = 7 + i});
       add_waits(problem, schedule);
       problem.budget = {int64_t{1} << 40, int64_t{1} << 40, 0};
       moved.push_back(

@@ -303,6 +303,7 @@ TEST(Config, ValuesOutOfRangeAreRefusedWithTheirKey) {
                           "optimizer.weight_decay=nan",
                           "planner.gap=-1",
                           "planner.time_limit_s=0",
+                          "planner.place_effort=0",
                           "output.log_every=0",
                           "output.keep_checkpoints=0",
                           "output.eval_every=5",

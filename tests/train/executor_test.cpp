@@ -157,7 +157,7 @@ Plan make_plan(const Problem& problem, uint32_t seed) {
 
 CheckedSchedule schedule_of(const Problem& problem, uint32_t plan_seed, uint64_t place_seed = 0) {
   Schedule schedule = lower(problem, make_plan(problem, plan_seed));
-  place(problem, schedule, place_seed);
+  place(problem, schedule, {.random_seed = place_seed});
   add_waits(problem, schedule);
   return check(problem, std::move(schedule));
 }
