@@ -197,43 +197,46 @@ class StateMover {
   }
 
   void find_visits() {
-    std::map<ValueId, int> latest;  // Visit per source.
     for (int e = 0; e < static_cast<int>(track_.nodes.size()); ++e) {
       const Node& node = graph_.node(track_.nodes[at(e)]);
-      const auto visit_at = [&](ValueId version, bool reads) -> Visit& {
-        const ValueId source = graph_.value(version).home;
-        const auto known = latest.find(source);
-        if (known != latest.end()) {
-          Visit& before = visits_[at(known->second)];
-          const bool stays = before.last >= e - 1 || before.left.valid();
-          if (stays) {
-            before.last = e;
-            return before;
-          }
-          before.next = static_cast<int>(visits_.size());
-        }
-        visits_.push_back(
-            {.source = source,
-             .fetched = reads ? version : ValueId{},
-             .left = {},
-             .bytes = problem_.padded_bytes(source),
-             .first = e,
-             .last = e,
-             .not_before = known == latest.end() ? 0 : visits_[at(known->second)].last + 1});
-        latest[source] = static_cast<int>(visits_.size()) - 1;
-        return visits_.back();
-      };
       for (const ValueId input : node.inputs) {
-        if (moves(input)) visit_at(input, true);
+        if (moves(input)) visit_at(e, input, true);
       }
       for (const ValueId output : node.outputs) {
         if (!moves(output)) continue;
-        Visit& visit = visit_at(output, false);
+        Visit& visit = visit_at(e, output, false);
         if (visit.last_version().valid()) replaced_[at(e)].push_back(visit.last_version());
         visit.left = output;
       }
     }
   }
+
+  // The visit that the use of `version` at position `e` belongs to: the one before, if it was at
+  // the position before or has changed the source, else a new one.
+  Visit& visit_at(int e, ValueId version, bool reads) {
+    const ValueId source = graph_.value(version).home;
+    const auto [known, is_first] = latest_.try_emplace(source, -1);
+    int not_before = 0;
+    if (!is_first) {
+      Visit& before = visits_[at(known->second)];
+      if (before.last >= e - 1 || before.left.valid()) {
+        before.last = e;
+        return before;
+      }
+      before.next = static_cast<int>(visits_.size());
+      not_before = before.last + 1;
+    }
+    known->second = static_cast<int>(visits_.size());
+    visits_.push_back({.source = source,
+                       .fetched = reads ? version : ValueId{},
+                       .left = {},
+                       .bytes = problem_.padded_bytes(source),
+                       .first = e,
+                       .last = e,
+                       .not_before = not_before});
+    return visits_.back();
+  }
+
   bool moves(ValueId value) const {
     const ValueId home = graph_.value(value).home;
     return home.valid() && is_moving(problem_, home);
@@ -278,11 +281,6 @@ class StateMover {
 
   // Walks the positions with a clock: what is forgotten, what is sent and when it is given up.
   void send_out() {
-    struct Sending {
-      ValueId value;
-      Chunk chunk;
-      double done_s = 0;
-    };
     const auto end = static_cast<int>(track_.nodes.size());
     given_up_.assign(at(end) + 1, {});
     forgotten_.assign(at(end), {});
@@ -291,50 +289,54 @@ class StateMover {
     for (const Visit& visit : visits_) {
       if (!visit.is_merged) ending[at(visit.last)].push_back(&visit);
     }
-    std::deque<Sending> on_the_way;
-    int64_t pending = 0;
-    double now = 0;
-    double lane_s = 0;
-    const auto pass = [&](const std::vector<Step>& steps) {
-      for (const Step& step : steps) {
-        if (step.kind != Step::Kind::copy || step.from != Tier::device) continue;
-        lane_s = std::max(lane_s, now) + copy_seconds(problem_.device_to_host, step.range.bytes());
-      }
-    };
-    const auto forget = [&](ValueId value, int position) {
-      const Range whole{0, graph_.type(value).bytes()};
-      forgotten_[at(position)].push_back(drop_step(value, whole));
-    };
-    const auto give_up_first = [&](int position) {
-      const Sending& first = on_the_way.front();
-      given_up_[at(position)].push_back(drop_step(first.value, first.chunk.range));
-      now = std::max(now, first.done_s);
-      pending -= first.chunk.bytes;
-      on_the_way.pop_front();
-    };
     for (int e = 0; e < end; ++e) {
-      while (!on_the_way.empty() &&
-             (on_the_way.front().done_s <= now || bytes_[at(e)] + pending > budget_)) {
+      while (!on_the_way_.empty() &&
+             (on_the_way_.front().done_s <= now_s_ || bytes_[at(e)] + pending_ > budget_)) {
         give_up_first(e);
       }
-      pass(track_.before[at(e)]);
-      now += problem_.seconds[static_cast<size_t>(track_.nodes[at(e)].index)];
+      pass_copies_of_plan(e);
+      now_s_ += problem_.seconds[static_cast<size_t>(track_.nodes[at(e)].index)];
       for (const ValueId old : replaced_[at(e)]) forget(old, e);
-      for (const Visit* visit : ending[at(e)]) {
-        if (!goes_back(*visit)) {
-          forget(visit->last_version(), e);
-          continue;
-        }
-        const Tier tier = problem_.rest_of(visit->source).tier;
-        for (const Chunk& chunk : visit->chunks) {
-          lane_s = std::max(lane_s, now) + copy_seconds(problem_.device_to_host, chunk.bytes);
-          sent_[at(e)].push_back(copy_step(visit->left, chunk.range, Tier::device, tier));
-          on_the_way.push_back({.value = visit->left, .chunk = chunk, .done_s = lane_s});
-          pending += chunk.bytes;
-        }
+      for (const Visit* visit : ending[at(e)]) end_visit(*visit, e);
+    }
+    while (!on_the_way_.empty()) give_up_first(end);
+  }
+
+  void give_up_first(int position) {
+    const Sending& first = on_the_way_.front();
+    given_up_[at(position)].push_back(drop_step(first.value, first.chunk.range));
+    now_s_ = std::max(now_s_, first.done_s);
+    pending_ -= first.chunk.bytes;
+    on_the_way_.pop_front();
+  }
+
+  void pass_copies_of_plan(int e) {
+    for (const Step& step : track_.before[at(e)]) {
+      if (step.kind == Step::Kind::copy && step.from == Tier::device) {
+        take_lane(step.range.bytes());
       }
     }
-    while (!on_the_way.empty()) give_up_first(end);
+  }
+  // When a copy out that is listed now is done.
+  double take_lane(int64_t bytes) {
+    lane_out_s_ = std::max(lane_out_s_, now_s_) + copy_seconds(problem_.device_to_host, bytes);
+    return lane_out_s_;
+  }
+
+  void forget(ValueId value, int position) {
+    const Range whole{0, graph_.type(value).bytes()};
+    forgotten_[at(position)].push_back(drop_step(value, whole));
+  }
+
+  void end_visit(const Visit& visit, int e) {
+    if (!goes_back(visit)) return forget(visit.last_version(), e);
+    const Tier tier = problem_.rest_of(visit.source).tier;
+    for (const Chunk& chunk : visit.chunks) {
+      sent_[at(e)].push_back(copy_step(visit.left, chunk.range, Tier::device, tier));
+      on_the_way_.push_back(
+          {.value = visit.left, .chunk = chunk, .done_s = take_lane(chunk.bytes)});
+      pending_ += chunk.bytes;
+    }
   }
 
   const Problem& problem_;
@@ -343,11 +345,23 @@ class StateMover {
   std::vector<int64_t> bytes_;  // Per position: what is on the device.
   int64_t budget_;
   std::vector<Visit> visits_;
+  std::map<ValueId, int> latest_;               // Per source its last visit.
   std::vector<std::vector<ValueId>> replaced_;  // Per position: versions that it makes anew.
   std::vector<int> joined_;                     // Visits that go on until the next one.
   std::vector<std::vector<Step>> given_up_;     // Per position, and one more: before it.
   std::vector<std::vector<Step>> forgotten_;    // Per position: directly after it.
   std::vector<std::vector<Step>> sent_;         // Per position: after those.
+
+  // Copies out that are not done, oldest first, and the clocks of the walk.
+  struct Sending {
+    ValueId value;
+    Chunk chunk;
+    double done_s = 0;
+  };
+  std::deque<Sending> on_the_way_;
+  int64_t pending_ = 0;    // Their bytes.
+  double now_s_ = 0;       // Of the compute lane.
+  double lane_out_s_ = 0;  // When the lane of copies out is free.
 };
 
 // Every node once, in order, with nothing else on the device and any amount of room.
