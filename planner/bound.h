@@ -18,14 +18,15 @@
 //   5. Copies in: what is needed at node j or earlier and is only elsewhere now is brought back
 //      between the start of T and the start of j, one copy after another.
 //   6. sum of padded bytes h[v] <= host (and disk) budget.
-// Later cuts, at nodes j after T, say what room there is to bring things back early.  Let
+// Further cuts, when T and some nodes j after it end, say what room there is to bring things back
+// early.  Let
 //   k[v]  part of v that stays on the device from T until it is last needed;  k + h + c <= 1
 //   f[v]  part of v that is brought back after T;  f + c + k >= 1
-//   a[j]  bytes of f, needed after j, that are back (or the part done of their copy) when j starts
+//   a[j]  bytes of f, needed after j, that are back (or the part done of their copy) when j ends
 //   7. state + sum of k bytes of what is needed after j + a[j] + what j makes, reads and scratch
 //      <= device budget
-//   8. Between two cuts, from j on: what is needed until a later node, less what a[j] had, comes in
-//      the time from the start of j to that of the node; and so does what is ahead at the next cut.
+//   8. Between two cuts, from the end of j on: what is needed until a later node, less what a[j]
+//      had, comes in the time until that node starts; and so does what is ahead at the next cut.
 // State that lives at home is part of `state`.  State that rests in another tier is there when the
 // step begins: its h costs nothing under 4 and 6, and has its time under 5.
 //

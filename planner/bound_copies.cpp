@@ -184,7 +184,7 @@ class CopyRows {
     std::ranges::stable_sort(values, {}, &Copied::when);
     find_ratios(values);
     std::vector<NodeId> cuts;
-    if (request_.has_later_cuts) cuts = later_cuts(problem_, request_.turn);
+    if (request_.has_later_cuts) cuts = cuts_from(problem_, request_.turn);
     std::erase_if(cuts,
                   [&](NodeId cut) { return values.empty() || cut.index >= values.back().when; });
     limit_kept(values, cuts);
@@ -254,7 +254,8 @@ class CopyRows {
       const int32_t until = is_cut ? cuts[cut].index : when;
       for (; node < until; ++node) now += time(at(node));
       if (is_cut) {
-        interval = open_interval(interval, needed, now, cuts[cut], kept_at_[cut], side);
+        interval = open_interval(interval, needed, now + time(at(cuts[cut].index)), cuts[cut],
+                                 kept_at_[cut], side);
         ++cut;
         continue;
       }
@@ -270,7 +271,8 @@ class CopyRows {
       needed = add_to(needed, std::move(sum), most);
       model_.add_row(arrivals(interval, needed, now, side));
       if (cut < cuts.size() && cuts[cut].index == when) {
-        interval = open_interval(interval, needed, now, cuts[cut], kept_at_[cut], side);
+        interval = open_interval(interval, needed, now + time(at(cuts[cut].index)), cuts[cut],
+                                 kept_at_[cut], side);
         ++cut;
       }
     }

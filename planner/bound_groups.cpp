@@ -11,8 +11,6 @@
 namespace olm2 {
 namespace {
 
-constexpr size_t kFewRuns = 24;  // So few columns c stay on their own.
-
 size_t at(int32_t index) {
   return static_cast<size_t>(index);
 }
@@ -31,9 +29,9 @@ class Grouping {
   Grouping(const Problem& problem, const TurnModel& model)
       : problem_(problem), graph_(*problem.graph), model_(model) {}
 
-  WholeRuns run() {
+  WholeRuns run(int few_runs) {
     const auto runs = std::ranges::count_if(model_.again, [](int column) { return column >= 0; });
-    result_.is_grouped = static_cast<size_t>(runs) > kFewRuns;
+    result_.is_grouped = runs > few_runs;
     find_groups();
     add_columns();
     add_rows();
@@ -170,8 +168,8 @@ class Grouping {
 
 }  // namespace
 
-WholeRuns with_whole_runs(const Problem& problem, const TurnModel& model) {
-  return Grouping(problem, model).run();
+WholeRuns with_whole_runs(const Problem& problem, const TurnModel& model, int few_runs) {
+  return Grouping(problem, model).run(few_runs);
 }
 
 }  // namespace olm2

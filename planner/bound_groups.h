@@ -19,6 +19,9 @@ struct WholeRuns {
   bool is_grouped = false;  // False: every node has its own column.
 };
 
-WholeRuns with_whole_runs(const Problem& problem, const TurnModel& model);
+// So few columns c stay on their own.
+inline constexpr int kFewRuns = 24;
+
+WholeRuns with_whole_runs(const Problem& problem, const TurnModel& model, int few_runs = kFewRuns);
 
 }  // namespace olm2

@@ -117,9 +117,9 @@ std::vector<int64_t> bytes_at_turns(const Problem& problem) {
   return bytes;
 }
 
-std::vector<NodeId> later_cuts(const Problem& problem, NodeId turn) {
+std::vector<NodeId> cuts_from(const Problem& problem, NodeId turn) {
   const std::span<const Node> nodes = problem.graph->nodes();
-  std::vector<NodeId> cuts;
+  std::vector<NodeId> cuts = {turn};
   for (size_t first = at(turn.index) + 1; first < nodes.size();) {
     size_t last = first;
     int64_t most = 0;

@@ -38,8 +38,8 @@ int64_t operand_bytes(const Problem& problem, size_t node);
 // The state, and per node all that is needed then or later: what keeping everything holds.
 std::vector<int64_t> bytes_at_turns(const Problem& problem);
 
-// Nodes after T at which what they themselves hold leaves least room for anything else, in order:
-// one per layer, and the last large one of every run of nodes outside of any.
-std::vector<NodeId> later_cuts(const Problem& problem, NodeId turn);
+// T, and nodes after T which themselves hold so much that little room is left for anything else, in
+// order: one per layer, and the last large one of every run of nodes outside of any.
+std::vector<NodeId> cuts_from(const Problem& problem, NodeId turn);
 
 }  // namespace olm2

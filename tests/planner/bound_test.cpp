@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "milp_graphs.h"
 #include "planner/planner.h"
 #include "planner/solver_process.h"
 #include "toy_graph.h"
@@ -44,6 +45,107 @@ TEST(TurnBound, SaysWhenNoPlanFits) {
   EXPECT_TRUE(turn_bound(problem, true, true, kTimeLimit_s).fits);
   problem.budget[0] -= 1;
   EXPECT_FALSE(turn_bound(problem, true, true, kTimeLimit_s).fits);
+}
+
+// w gives a, and t, which is large and read by s; a and s are read at the end.  State takes one
+// block, a one, t eight, s one: all together eleven.
+struct Detour {
+  Detour() {
+    const ValueId w = graph.add_source("w", {{16}}, Role::parameter);
+    const ValueId a = toy::add(graph, "a", {w}, 16);
+    const ValueId t = toy::add(graph, "t", {w}, 128);
+    const ValueId s = toy::add(graph, "s", {t}, 16);
+    problem = toy::problem_of(graph, {toy::add(graph, "end", {a, s}, 16)});
+    problem.seconds = {3, 1, 1, 1};
+  }
+  Graph graph;
+  Problem problem;
+};
+
+double bound_of(Problem problem, int64_t blocks, bool may_recompute, bool may_swap) {
+  problem.budget[0] = 64 * blocks;
+  const TurnBound bound = turn_bound(problem, may_recompute, may_swap, kTimeLimit_s);
+  return bound.fits ? bound.seconds : 1e9;
+}
+
+TEST(TurnBound, EqualsTheOptimumOfADetour) {
+  const SolverSession session;
+  Detour detour;
+  constexpr double kNear = 1e-6 * 6;
+  EXPECT_NEAR(bound_of(detour.problem, 11, true, true), 6, kNear);
+  EXPECT_NEAR(bound_of(detour.problem, 10, true, false), 9, kNear) << "a is made again";
+  // a leaves beside t, and comes back when s is made and t gone: a second of waiting.
+  EXPECT_NEAR(bound_of(detour.problem, 10, false, true), 7, kNear);
+  EXPECT_NEAR(bound_of(detour.problem, 10, true, true), 7, kNear);
+  detour.problem.host_to_device.bytes_per_s = 16;  // Four seconds: rather three of computing.
+  EXPECT_NEAR(bound_of(detour.problem, 10, true, true), 9, kNear);
+  detour.problem.device_to_host.bytes_per_s = 0;
+  EXPECT_NEAR(bound_of(detour.problem, 10, true, true), 9, kNear);
+  detour.problem.host_to_device = {.bytes_per_s = 64, .latency_s = 0.5, .compute_slowdown = 2};
+  detour.problem.device_to_host = detour.problem.host_to_device;
+  // Out takes 1.5 s, half of which t gets nowhere; in is waited for.
+  EXPECT_NEAR(bound_of(detour.problem, 10, true, true), 6 + 0.75 + 1.5, kNear);
+  detour.problem.budget[index_of(Tier::host)] = 0;
+  detour.problem.budget[index_of(Tier::disk)] = 0;
+  EXPECT_NEAR(bound_of(detour.problem, 10, true, true), 9, kNear);
+  EXPECT_EQ(bound_of(detour.problem, 10, false, true), 1e9);
+  EXPECT_EQ(bound_of(detour.problem, 9, true, true), 1e9);
+}
+
+TEST(TurnBound, SaysWhatRunsAgainAndWhatAByteIsWorth) {
+  const SolverSession session;
+  Detour detour;
+  detour.problem.budget[0] = 64 * 10;
+  const TurnBound bound = turn_bound(detour.problem, true, false, kTimeLimit_s);
+  EXPECT_EQ(detour.graph.node(bound.turn).name, "s");
+  EXPECT_NEAR(bound.again[0], 1, 1e-6);
+  EXPECT_NEAR(bound.held[static_cast<size_t>(detour.graph.find("a").index)], 0, 1e-6);
+  EXPECT_NEAR(bound.held[static_cast<size_t>(detour.graph.find("t").index)], 1, 1e-6);
+  EXPECT_NEAR(bound.seconds_per_byte, 3.0 / 64, 1e-6) << "a block saves the three seconds of a";
+}
+
+// Thirty like layers make a value each, from state alone; t, eight blocks, is read by s; then all
+// values are read one after another.
+TEST(TurnBound, CountsWholeRunsOfLikeLayers) {
+  const SolverSession session;
+  constexpr int kLayers = 30;
+  Graph graph;
+  const ValueId w = graph.add_source("w", {{16}}, Role::parameter);
+  std::vector<ValueId> made;
+  for (int i = 0; i < kLayers; ++i) {
+    const Scope scope(graph, "h." + std::to_string(i));
+    made.push_back(toy::add(graph, "a", {w}, 16));
+  }
+  ValueId last = toy::add(graph, "s", {toy::add(graph, "t", {w}, 128)}, 16);
+  for (const ValueId value : made) last = toy::add(graph, "end", {value, last}, 16);
+  const Problem problem = toy::problem_of(graph, {last});
+  const auto nodes = static_cast<double>(graph.nodes().size());
+  // State, t and s take ten blocks; 5.5 more: five values stay, 25 layers run again, not 24.5.
+  Problem tight = problem;
+  tight.budget[0] = 64 * 15 + 32;
+  const TurnBound bound = turn_bound(tight, true, false, kTimeLimit_s);
+  EXPECT_LE(bound.seconds, nodes + 25);
+  EXPECT_GE(bound.seconds, nodes + 25 - 1e-5 * nodes);
+}
+
+TEST(TurnBound, IsNearTheBestPlansOfATransformer) {
+  const Program program = gpt_step({.layers = 4});
+  Problem problem = problem_of(program, {.flops_per_s = 1e9, .bytes_per_s = 2e8, .launch_s = 1e-7});
+  add_links(problem, 1e8, 1.1, int64_t{1} << 30);
+  for (const std::string_view policy : {"recompute", "olm2"}) {
+    for (const double part : {0.8, 0.6}) {
+      const auto bytes = static_cast<double>(activation_bytes(problem)) * part;
+      device_budget(problem) = problem.state_bytes + static_cast<int64_t>(bytes);
+      PlanOptions options;
+      options.policy = policy;
+      options.gap = 1e-3;
+      const Certificate certificate = plan_program(problem, options).certificate;
+      const std::string which = std::string(policy) + " at " + std::to_string(part);
+      EXPECT_GT(certificate.objective_s, certificate.baseline_s * 1.0001) << which;
+      EXPECT_LE(certificate.bound_s, certificate.objective_s) << which;
+      EXPECT_LT(certificate.gap, 0.02) << which;
+    }
+  }
 }
 
 // Links that slow computing by different factors and take a while to begin.
