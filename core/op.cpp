@@ -50,6 +50,11 @@ std::vector<ValueType> types_of(const Graph& graph, std::span<const ValueId> val
   return types;
 }
 
+Cost cost_of(const Graph& graph, const Node& node) {
+  if (node.op->cost == nullptr) return {};
+  return node.op->cost(node.attrs, types_of(graph, node.inputs), types_of(graph, node.outputs));
+}
+
 std::string signature(const Graph& graph, const Node& node) {
   std::string text(node.op->name);
   for (const auto& [key, number] : node.attrs) {

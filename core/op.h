@@ -33,6 +33,9 @@ using ReferenceKernel = void (*)(const KernelArgs& args);
 struct Cost {
   double flops = 0;
   double bytes = 0;  // Read plus written.
+  // Scratch without which no kernel of the op can do, in bytes: what is planned where there is no
+  // kernel to ask.
+  int64_t workspace = 0;
 };
 
 // Everything a gradient rule sees.  `node` is a copy that stays valid while the graph grows.
@@ -109,6 +112,9 @@ std::vector<InPlace> in_place_of(const Node& node);
 
 // Types of a node's operands, in order.
 std::vector<ValueType> types_of(const Graph& graph, std::span<const ValueId> values);
+
+// Empty for an op without a cost.
+Cost cost_of(const Graph& graph, const Node& node);
 
 // Text that is equal for two nodes exactly if they launch the same kernel: op, attributes (but
 // the ones that only select random numbers) and operand types.  Keys of a Profile.

@@ -105,8 +105,7 @@ void validate_gpt2(const ModelConfig& config) {
   }
 }
 
-Network build_gpt2(Graph& graph, const ModelConfig& config, int64_t batch, int64_t tokens,
-                   Purpose purpose) {
+Network build_gpt2(Graph& graph, const ModelConfig& config, const NetworkShape& shape) {
   validate_gpt2(config);
   Parameters parameters(graph, config.dtype);
   const int64_t c = config.n_embd;
@@ -121,11 +120,11 @@ Network build_gpt2(Graph& graph, const ModelConfig& config, int64_t batch, int64
   const ValueId head =
       config.tie_embeddings ? wte : parameters.normal("lm_head.weight", {v, c}, kInitStd);
 
-  const auto ids = [&](const char* name, Shape shape) {
-    return graph.add_source(name, {std::move(shape), DType::i32}, Role::input);
+  const auto ids = [&](const char* name, Shape sizes) {
+    return graph.add_source(name, {std::move(sizes), DType::i32}, Role::input);
   };
-  const bool drops = purpose == Purpose::training && config.dropout > 0;
-  const ValueId input = ids("tokens", {batch, tokens});
+  const bool drops = shape.purpose == Purpose::training && config.dropout > 0;
+  const ValueId input = ids("tokens", {shape.batch, shape.tokens});
   const Builder builder{graph, config, drops ? ids("random_key", {4}) : ValueId{}};
 
   ValueId x = builder.drop("drop", embedding(graph, "embedding", input, wte, wpe));
@@ -134,14 +133,18 @@ Network build_gpt2(Graph& graph, const ModelConfig& config, int64_t batch, int64
     x = builder.block(x, blocks[static_cast<size_t>(l)]);
   }
   Network network{.parameters = parameters.take(), .loss = {}, .logits = {}};
-  if (purpose == Purpose::sampling) {
-    x = select_position(graph, "last", x, ids("position", {batch}));
-  }
+  const bool samples = shape.purpose == Purpose::sampling;
+  if (samples) x = select_position(graph, "last", x, ids("position", {shape.batch}));
   x = layer_norm(graph, "ln_f", x, ln_f.weight, ln_f.bias);
-  network.logits = linear(graph, "logits", x, head, {}, /*transposed=*/true);
-  if (purpose != Purpose::sampling) {
-    network.loss = softmax_cross_entropy(graph, "loss", network.logits,
-                                         ids("targets", {batch, tokens}), config.vocab_size);
+  if (samples) {
+    network.logits = linear(graph, "logits", x, head, {}, /*transposed=*/true);
+  } else {
+    network.loss = chunked_loss(graph, shape, 4 * c,
+                                {.x = x,
+                                 .weight = head,
+                                 .targets = ids("targets", {shape.batch, shape.tokens}),
+                                 .classes = config.vocab_size,
+                                 .transposed = true});
   }
   return network;
 }

@@ -20,19 +20,18 @@ void validate_mlp(const ModelConfig& config) {
   }
 }
 
-Network build_mlp(Graph& graph, const ModelConfig& config, int64_t batch, int64_t tokens,
-                  Purpose purpose) {
+Network build_mlp(Graph& graph, const ModelConfig& config, const NetworkShape& shape) {
   validate_mlp(config);
   const int64_t c = config.n_embd;
   const int64_t v = config.padded_vocab();
   Parameters p(graph, config.dtype);
-  const auto ids = [&](const char* name, Shape shape) {
-    return graph.add_source(name, {std::move(shape), DType::i32}, Role::input);
+  const auto ids = [&](const char* name, Shape sizes) {
+    return graph.add_source(name, {std::move(sizes), DType::i32}, Role::input);
   };
   const ValueId token_table = p.normal("wte.weight", {v, c}, 0.1);
   const ValueId position_table = p.normal("wpe.weight", {config.context_length, c}, 0.1);
-  ValueId x =
-      embedding(graph, "embedding", ids("tokens", {batch, tokens}), token_table, position_table);
+  ValueId x = embedding(graph, "embedding", ids("tokens", {shape.batch, shape.tokens}), token_table,
+                        position_table);
   for (int64_t l = 0; l < config.n_layer; ++l) {
     const std::string layer = "layer." + std::to_string(l);
     const ValueId weight = p.normal(layer + ".weight", {c, c}, 1 / std::sqrt(c));
@@ -43,11 +42,16 @@ Network build_mlp(Graph& graph, const ModelConfig& config, int64_t batch, int64_
   const ValueId head = p.normal("head.weight", {c, v}, 1 / std::sqrt(c));
   const ValueId head_bias = p.zeros("head.bias", {v});
   Network network;
-  if (purpose == Purpose::sampling) x = select_position(graph, "last", x, ids("position", {batch}));
-  network.logits = linear(graph, "logits", x, head, head_bias);
-  if (purpose != Purpose::sampling) {
-    network.loss = softmax_cross_entropy(graph, "loss", network.logits,
-                                         ids("targets", {batch, tokens}), config.vocab_size);
+  if (shape.purpose == Purpose::sampling) {
+    x = select_position(graph, "last", x, ids("position", {shape.batch}));
+    network.logits = linear(graph, "logits", x, head, head_bias);
+  } else {
+    network.loss = chunked_loss(graph, shape, c,
+                                {.x = x,
+                                 .weight = head,
+                                 .targets = ids("targets", {shape.batch, shape.tokens}),
+                                 .bias = head_bias,
+                                 .classes = config.vocab_size});
   }
   network.parameters = p.take();
   return network;

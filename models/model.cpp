@@ -59,6 +59,20 @@ ModelConfig model_preset(std::string_view name) {
   return config;
 }
 
+int64_t default_head_chunks(int64_t rows, int64_t width, int64_t vocabulary) {
+  constexpr int64_t kLeastRows = 256;
+  const int64_t wanted = (vocabulary + width - 1) / width;
+  return std::max<int64_t>(1, std::min(wanted, rows / kLeastRows));
+}
+
+ValueId chunked_loss(Graph& graph, const NetworkShape& shape, int64_t width, OutputHead head) {
+  const Shape& weight = graph.type(head.weight).shape;
+  head.chunks = shape.head_chunks > 0 ? shape.head_chunks
+                                      : default_head_chunks(shape.batch * shape.tokens, width,
+                                                            weight[head.transposed ? 0 : 1]);
+  return linear_cross_entropy(graph, "loss", head);
+}
+
 std::span<const Model> all_models() {
   return kModels;
 }

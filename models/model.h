@@ -50,19 +50,32 @@ enum class Purpose : uint8_t {
   sampling,    // logits (B, V padded) at input "position" (B)
 };
 
+struct NetworkShape {
+  int64_t batch = 0;   // Sequences.
+  int64_t tokens = 0;  // Per sequence.
+  Purpose purpose = Purpose::training;
+  int64_t head_chunks = 0;  // Where there is a loss; 0: default_head_chunks.
+};
+
+// Into how many chunks of rows the output head and its loss are cut (ops: linear_cross_entropy),
+// from sizes alone: as many as it takes for the logits of a chunk to be no larger than the widest
+// activation, of `rows` x `width` elements, but none of less than 256 rows: below that, reading
+// the weight and adding to its gradient once per chunk costs time (measured: kernels/README.md).
+//   vocabulary  columns of the logits
+int64_t default_head_chunks(int64_t rows, int64_t width, int64_t vocabulary);
+
 // Inputs a model declares: "tokens" (B,T) i32; "targets" (B,T) i32 unless sampling; "position" (B)
 // i32 when sampling; "random_key" i32 (4) when training with dropout.
 struct Network {
   std::vector<Parameter> parameters;  // In declaration order, the same for every purpose.
-  ValueId loss;                       // training, evaluation
-  ValueId logits;                     // (B,T,V padded), or (B,V padded) when sampling
+  ValueId loss;                       // training, evaluation; the logits never exist whole
+  ValueId logits;                     // (B, V padded): sampling
 };
 
 struct Model {
   std::string_view name;
   std::string_view summary;
-  Network (*build)(Graph& graph, const ModelConfig& config, int64_t batch, int64_t tokens,
-                   Purpose purpose);
+  Network (*build)(Graph& graph, const ModelConfig& config, const NetworkShape& shape);
   // Throws Error naming the key for sizes that cannot be built.
   void (*validate)(const ModelConfig& config);
 };

@@ -55,7 +55,7 @@ size_t expect_head(std::string_view op, const Attrs& attrs, std::span<const Valu
 
 std::vector<ValueType> infer(const Attrs& attrs, std::span<const ValueType> in) {
   expect_count(kLoss, in, expect_head(kLoss, attrs, in), "x, weight, targets[, bias]");
-  return {{{1}, in[0].dtype}};
+  return {{{1}, sum_dtype(in[0].dtype)}};
 }
 
 std::vector<ValueType> infer_grad(const Attrs& attrs, std::span<const ValueType> in) {
@@ -69,7 +69,7 @@ std::vector<ValueType> infer_grad(const Attrs& attrs, std::span<const ValueType>
   }
   expect_count(kGrad, in, next + (to_weight ? 1U : 0U) + (to_bias ? 1U : 0U),
                "x, weight, targets[, bias][, accumulator dW][, accumulator db]");
-  std::vector<ValueType> out{{{1}, in[0].dtype}};
+  std::vector<ValueType> out{{{1}, sum_dtype(in[0].dtype)}};
   if (is_set(attrs, "grad_x")) out.push_back(in[0]);
   if (is_set(attrs, "grad_weight")) out.push_back(in[1]);
   if (is_set(attrs, "grad_bias")) out.push_back(in[3]);
@@ -220,16 +220,19 @@ void reference_grad(const KernelArgs& args) {
   args.out[0].as<T>()[0] = static_cast<T>(loss / head.counted);
 }
 
-// Every chunk reads the weight again; its logits go to memory and come back `visits` times.
+// Every chunk reads the weight again; its logits are scratch, read or written `visits` times.
 Cost chunked_cost(const Attrs& attrs, std::span<const ValueType> in, std::span<const ValueType> out,
                   double products, double visits) {
   const auto rows = static_cast<double>(row_count(in[0].shape));
   const auto inputs = static_cast<double>(in[0].shape.back());
   const double logits = rows * static_cast<double>(element_count(in[1].shape)) / inputs;
-  const double again = attr_or(attrs, "chunks", 1) - 1;
+  const auto chunks = static_cast<int64_t>(attr_or(attrs, "chunks", 1));
+  const auto again = static_cast<double>(chunks - 1);
   Cost cost = streaming_cost((2 * inputs * products + 8) * logits, in, out);
   cost.bytes += visits * logits * static_cast<double>(byte_size(in[0].dtype));
   cost.bytes += again * static_cast<double>(in[1].bytes());
+  const int64_t most_rows = (row_count(in[0].shape) + chunks - 1) / chunks;
+  cost.workspace = in[1].bytes() / in[0].shape.back() * most_rows;
   return cost;
 }
 

@@ -7,10 +7,7 @@
 namespace olm2 {
 
 double estimate_seconds(const Graph& graph, const Node& node, const Roofline& roofline) {
-  if (node.op->cost == nullptr) return roofline.launch_s;
-  const std::vector<ValueType> in = types_of(graph, node.inputs);
-  const std::vector<ValueType> out = types_of(graph, node.outputs);
-  const Cost cost = node.op->cost(node.attrs, in, out);
+  const Cost cost = cost_of(graph, node);
   return roofline.launch_s +
          std::max(cost.flops / roofline.flops_per_s, cost.bytes / roofline.bytes_per_s);
 }

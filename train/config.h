@@ -38,7 +38,7 @@ struct TrainConfig {
   std::string dtype = "float32";   // | "bfloat16": can be planned, no backend computes in it yet.
   int64_t seed = 1337;
   int64_t threads = 0;      // 0: all.
-  int64_t head_chunks = 0;  // 0: from the sizes.
+  int64_t head_chunks = 0;  // Of the output head; 0: from the sizes (models/model.h).
   OnNonfinite on_nonfinite = OnNonfinite::stop;
   bool fresh_optimizer = false;
   bool operator==(const TrainConfig&) const = default;

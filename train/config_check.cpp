@@ -98,10 +98,11 @@ void check_train(const Config& config, const Check& check) {
   }
   check.one_of("train.dtype", train.dtype, {"float32", "bfloat16"});
   check.count("train.head_chunks", train.head_chunks, 0);
-  if (train.head_chunks > 1) {
-    check.later(
-        "train.head_chunks", to_text(train.head_chunks),
-        "use 0 or 1, and a smaller batch_size with more grad_accumulation for fewer logits");
+  const int64_t rows = train.batch_size * train.sequence_length;
+  if (train.head_chunks > rows) {
+    check.refuse("train.head_chunks", to_text(train.head_chunks),
+                 "at most batch_size x sequence_length = " + to_text(rows) +
+                     ": a chunk has a token at least");
   }
 }
 

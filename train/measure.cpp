@@ -115,12 +115,13 @@ void measure_kernels(std::span<const Graph* const> graphs, Backend& backend, Pro
 
 namespace {
 
-// None for types the backend does not compute with: such a graph is planned for another one.
+// The least that any does for types the backend does not compute with: such a graph is planned for
+// another one.
 int64_t workspace_of(const Graph& graph, const Node& node, Backend& backend) {
   const auto computes = [&](ValueId value) { return backend.computes(graph.type(value).dtype); };
   const bool all =
       std::ranges::all_of(node.inputs, computes) && std::ranges::all_of(node.outputs, computes);
-  return all ? backend.prepare(graph, node)->workspace_bytes() : 0;
+  return all ? backend.prepare(graph, node)->workspace_bytes() : cost_of(graph, node).workspace;
 }
 
 }  // namespace
@@ -138,6 +139,7 @@ void apply_profile(const Profile& profile, Problem& problem) {
     const auto found = profile.kernels.find(signature(graph, graph.nodes()[i]));
     if (found == profile.kernels.end() && profile.roofline) {
       problem.seconds[i] = estimate_seconds(graph, graph.nodes()[i], *profile.roofline);
+      problem.workspace[i] = cost_of(graph, graph.nodes()[i]).workspace;
       continue;
     }
     if (found == profile.kernels.end()) {

@@ -39,7 +39,8 @@ class KernelRunner {
 KernelRunner most_expensive_kernel(std::span<const Graph* const> graphs, Backend& backend,
                                    const Profile& profile);
 
-// The same from FLOPs and bytes; workspaces are the backend's, if it computes such types at all.
+// The same from FLOPs and bytes; workspaces are the backend's, or where it does not
+// compute such types the least that the op needs (Cost).
 void estimate_kernels(std::span<const Graph* const> graphs, Backend& backend, Profile& profile);
 
 // Copies what the profile knows into the problem.  Throws Error naming a kernel that it neither

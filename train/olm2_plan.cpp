@@ -18,11 +18,14 @@ void add_questions(CLI::App& app, olm2::PlanRequest& request) {
   CLI::Option* largest =
       app.add_flag("--largest-batch", request.largest_batch,
                    "Find the largest train.batch_size for a device budget in bytes");
+  CLI::Option* chunks =
+      app.add_flag("--compare-chunks", request.compare_chunks,
+                   "Print a table of train.head_chunks: memory, time, and what the budget costs");
   CLI::Option* write_mps =
       app.add_option("--write-mps", request.write_mps,
                      "Write the planning model for other solvers: MPS, or LP if FILE ends in .lp")
           ->type_name("FILE");
-  const std::vector<CLI::Option*> questions = {minimum, compare, largest, write_mps};
+  const std::vector<CLI::Option*> questions = {minimum, compare, chunks, largest, write_mps};
   for (size_t i = 0; i < questions.size(); ++i) {
     for (size_t k = 0; k < i; ++k) questions[i]->excludes(questions[k]);
   }

@@ -12,6 +12,7 @@
 #include "train/files.h"
 #include "train/measure.h"
 #include "train/page.h"
+#include "train/plan_chunks.h"
 #include "train/plan_compare.h"
 #include "train/plan_largest.h"
 #include "train/plan_report.h"
@@ -179,6 +180,10 @@ void answer(const PlanRequest& request) {
   PlanStage stage(config, backend, read_cached_profile(profile_file, backend.description()));
   if (request.minimum) return print_minimum(stage);
   if (request.compare) return compare_policies(request, config, stage);
+  if (request.compare_chunks) {
+    compare_chunks(config, backend, stage);
+    return;
+  }
   if (!request.write_mps.empty()) return write_models(request, stage);
   plan(request, config, stage, profile_file);
 }

@@ -24,6 +24,7 @@ struct PlanRequest {
   bool compare = false;
   bool largest_batch = false;
   std::string write_mps;  // The model's file.
+  bool compare_chunks = false;
 
   // For compare.
   std::string policies = "none,chen,recompute,swap,olm2";

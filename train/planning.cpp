@@ -61,6 +61,7 @@ RunPrograms programs_of(const Config& config, int64_t alignment) {
   const RunShape shape{.batch = config.train.batch_size,
                        .tokens = config.train.sequence_length,
                        .grad_accumulation = config.train.grad_accumulation,
+                       .head_chunks = config.train.head_chunks,
                        .evaluation = config.output.eval_every > 0,
                        .sampling = config.output.sample_every > 0};
   const AdamW adamw{.beta1 = config.optimizer.beta1,

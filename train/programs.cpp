@@ -7,12 +7,19 @@
 namespace olm2 {
 namespace {
 
+NetworkShape network_shape(const RunShape& shape, Purpose purpose) {
+  return {.batch = purpose == Purpose::sampling ? 1 : shape.batch,
+          .tokens = shape.tokens,
+          .purpose = purpose,
+          .head_chunks = shape.head_chunks};
+}
+
 Program training_program(const ModelConfig& config, const RunShape& shape, const AdamW& optimizer,
                          const std::string& name) {
   Program program{.name = name, .graph = {}, .results = {}};
   Graph& graph = program.graph;
   const Network network =
-      find_model(config.type).build(graph, config, shape.batch, shape.tokens, Purpose::training);
+      find_model(config.type).build(graph, config, network_shape(shape, Purpose::training));
   declare_gradients(graph, network.parameters);
   const bool accumulate = name == "middle" || name == "last";
   std::vector<GradTarget> targets;
@@ -29,11 +36,11 @@ Program training_program(const ModelConfig& config, const RunShape& shape, const
   return program;
 }
 
-Program forward_program(const ModelConfig& config, int64_t batch, int64_t tokens, Purpose purpose,
+Program forward_program(const ModelConfig& config, const RunShape& shape, Purpose purpose,
                         const std::string& name) {
   Program program{.name = name, .graph = {}, .results = {}};
   const Network network =
-      find_model(config.type).build(program.graph, config, batch, tokens, purpose);
+      find_model(config.type).build(program.graph, config, network_shape(shape, purpose));
   program.results.push_back(purpose == Purpose::sampling ? network.logits : network.loss);
   return program;
 }
@@ -53,7 +60,8 @@ void lay_out_state(const Graph& graph, int64_t alignment, RunPrograms& run) {
 void list_parameters(const ModelConfig& config, int64_t tokens, RunPrograms& run) {
   Graph graph;
   const Network network =
-      find_model(config.type).build(graph, config, 1, tokens, Purpose::sampling);
+      find_model(config.type)
+          .build(graph, config, network_shape({.tokens = tokens}, Purpose::sampling));
   for (const Parameter& p : network.parameters) {
     run.parameters.push_back({graph.value(p.value).name, graph.type(p.value), p.init});
   }
@@ -83,11 +91,10 @@ RunPrograms build_programs(const ModelConfig& config, const RunShape& shape, con
   }
   run.programs.push_back(update);
   if (shape.evaluation) {
-    run.programs.push_back(
-        forward_program(config, shape.batch, shape.tokens, Purpose::evaluation, "evaluation"));
+    run.programs.push_back(forward_program(config, shape, Purpose::evaluation, "evaluation"));
   }
   if (shape.sampling) {
-    run.programs.push_back(forward_program(config, 1, shape.tokens, Purpose::sampling, "sampling"));
+    run.programs.push_back(forward_program(config, shape, Purpose::sampling, "sampling"));
   }
 
   list_parameters(config, shape.tokens, run);
@@ -96,7 +103,8 @@ RunPrograms build_programs(const ModelConfig& config, const RunShape& shape, con
 
 RunPrograms sampling_programs(const ModelConfig& config, int64_t tokens, int64_t alignment) {
   RunPrograms run;
-  run.programs.push_back(forward_program(config, 1, tokens, Purpose::sampling, "sampling"));
+  run.programs.push_back(
+      forward_program(config, {.tokens = tokens}, Purpose::sampling, "sampling"));
   lay_out_state(run.programs.back().graph, alignment, run);
   list_parameters(config, tokens, run);
   return run;

@@ -26,6 +26,7 @@ struct RunShape {
   int64_t batch = 0;   // Sequences per micro batch.
   int64_t tokens = 0;  // Tokens per sequence.
   int64_t grad_accumulation = 1;
+  int64_t head_chunks = 0;  // As NetworkShape has it.
   bool evaluation = false;
   bool sampling = false;  // One sequence at a time.
 };

@@ -126,6 +126,8 @@ TEST(LinearCrossEntropy, HoldsTheLogitsOfOneChunk) {
     for (const int64_t chunks : {1, 3, 8, 40, 1000}) {
       const int64_t logits = (1000 + chunks - 1) / chunks * kRowBytes;
       EXPECT_GE(workspace_of(chunks), logits);
+      const OneNode one = head_of({1000, 16, 4096, 4096, chunks});
+      EXPECT_EQ(cost_of(one.graph, one.get()).workspace, logits);
       EXPECT_LE(workspace_of(chunks), logits + kScratch) << chunks;
     }
   }

@@ -99,13 +99,13 @@ void load_weights(const Reference& reference, Executor& executor, const RunProgr
   }
 }
 
-using Case = std::tuple<std::string, std::string>;
+using Case = std::tuple<std::string, std::string, int64_t>;  // Policy, shape, head_chunks.
 class PyTorchParitySlow : public testing::TestWithParam<Case> {};
 
 TEST_P(PyTorchParitySlow, GradientsLossesAndFinalWeights) {
-  const auto& [policy, name] = GetParam();
+  const auto& [policy, name, head_chunks] = GetParam();
   const Reference reference(name);
-  TinyRun run(reference.config);
+  TinyRun run(with_head_chunks(reference.config, head_chunks));
   PlanOptions options;
   options.policy = policy;
   options.time_limit_s = 20;
@@ -148,40 +148,56 @@ TEST_P(PyTorchParitySlow, GradientsLossesAndFinalWeights) {
   }
 }
 
+std::string case_name(const testing::TestParamInfo<Case>& info) {
+  return test_name(std::get<0>(info.param)) + "_" + std::get<1>(info.param) + "_" +
+         std::to_string(std::get<2>(info.param));
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryPolicy, PyTorchParitySlow,
                          testing::Combine(testing::ValuesIn(policy_names()),
-                                          testing::Values("even", "odd")),
-                         [](const testing::TestParamInfo<Case>& info) {
-                           return test_name(std::get<0>(info.param)) + "_" +
-                                  std::get<1>(info.param);
-                         });
+                                          testing::Values("even", "odd"), testing::Values(1)),
+                         case_name);
+INSTANTIATE_TEST_SUITE_P(ChunkedHead, PyTorchParitySlow,
+                         testing::Combine(testing::Values("none", "olm2"),
+                                          testing::Values("even", "odd"), testing::Values(2, 5)),
+                         case_name);
 
 class PyTorchLogits : public testing::TestWithParam<std::string> {};
 
+// Asked for as one asks when sampling, one position of every sequence after another.
 TEST_P(PyTorchLogits, OfTheFirstMicroBatch) {
   const Reference reference(GetParam());
   TinyRun run(reference.config);
   run.programs.programs.clear();
   Program& program = run.programs.programs.emplace_back();
-  program.name = "evaluation";
+  program.name = "sampling";
   const TrainConfig& train = run.config.train;
-  const Network network =
-      find_model("gpt2").build(program.graph, run.config.model, train.batch_size,
-                               train.sequence_length, Purpose::evaluation);
+  const int64_t t = train.sequence_length;
+  const Network network = find_model("gpt2").build(
+      program.graph, run.config.model,
+      {.batch = train.batch_size, .tokens = t, .purpose = Purpose::sampling});
   program.results = {network.logits};
   Profile profile = profile_of(run.config, run.programs, run.backend, {});
   RunPlan plan = plan_run(run.programs, problems_of(run.programs, profile, 64),
                           {.bytes = {int64_t{1} << 30, 0, 0}}, {.policy = "none"});
   Executor executor(executable(plan), run.backend);
   load_weights(reference, executor, run.programs);
-  reference.batches()(0, view_as<int32_t>(executor.input(0, "tokens")),
-                      view_as<int32_t>(executor.input(0, "targets")));
-  executor.run(0);
-  const auto got = view_as<float>(executor.result(0, "logits"));
+  const int64_t v = run.config.model.vocab_size;
   const std::vector<float> expected =
-      reference.tensor("logits.safetensors", "logits", program.graph.type(network.logits));
-  ASSERT_EQ(got.size(), expected.size());
-  for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], expected[i], 2e-5) << i;
+      reference.tensor("logits.safetensors", "logits", {{train.batch_size, t, v}, DType::f32});
+  std::vector<int32_t> targets(static_cast<size_t>(train.batch_size * t));
+  for (int64_t position = 0; position < t; ++position) {
+    reference.batches()(0, view_as<int32_t>(executor.input(0, "tokens")), targets);
+    std::ranges::fill(view_as<int32_t>(executor.input(0, "position")),
+                      static_cast<int32_t>(position));
+    executor.run(0);
+    const auto got = view_as<float>(executor.result(0, "logits"));
+    ASSERT_EQ(std::ssize(got), train.batch_size * v);
+    for (int64_t i = 0; i < train.batch_size * v; ++i) {
+      const int64_t at = (i / v * t + position) * v + i % v;
+      ASSERT_NEAR(got[static_cast<size_t>(i)], expected[static_cast<size_t>(at)], 2e-5) << at;
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(TwoShapes, PyTorchLogits, testing::Values("even", "odd"),

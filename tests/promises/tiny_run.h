@@ -30,6 +30,11 @@ inline Config tiny_config(const ModelConfig& model, int64_t batch, int64_t token
   return config;
 }
 
+inline Config with_head_chunks(Config config, int64_t chunks) {
+  config.train.head_chunks = chunks;
+  return config;
+}
+
 // Odd sizes throughout; dropout, so that recomputing has something to get wrong.
 inline Config tiny_gpt2() {
   return tiny_config({.type = "gpt2",
@@ -42,15 +47,16 @@ inline Config tiny_gpt2() {
                      2, 11, 2);
 }
 inline Config tiny_gpt2_wide() {
-  return tiny_config({.type = "gpt2",
-                      .n_layer = 2,
-                      .n_head = 1,
-                      .n_embd = 40,
-                      .vocab_size = 101,
-                      .context_length = 7,
-                      .dropout = 0.2,
-                      .tie_embeddings = false},
-                     3, 7, 1);
+  return with_head_chunks(tiny_config({.type = "gpt2",
+                                       .n_layer = 2,
+                                       .n_head = 1,
+                                       .n_embd = 40,
+                                       .vocab_size = 101,
+                                       .context_length = 7,
+                                       .dropout = 0.2,
+                                       .tie_embeddings = false},
+                                      3, 7, 1),
+                          4);
 }
 inline Config tiny_mlp() {
   return tiny_config({.type = "mlp",

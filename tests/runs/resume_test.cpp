@@ -87,6 +87,23 @@ TEST(Resume, WithLessOrMoreMemoryChangesThePlanAndNoBit) {
   }
 }
 
+TEST(Resume, WithAnotherNumberOfHeadChunksGoesOnFromTheSameState) {
+  const Sets one = {"train.steps=6", "train.head_chunks=1"};
+  const ToyRun whole(one);
+  whole.train();
+  const ToyRun toy(one);
+  TrainRequest request;
+  request.steps = 3;
+  toy.train({}, request);
+  toy.resume({"train.head_chunks=5"});
+  const std::vector<double> losses = toy.column("loss");
+  const std::vector<double> expected = whole.column("loss");
+  ASSERT_THAT(losses, SizeIs(6));
+  for (size_t i = 0; i < 6; ++i) EXPECT_NEAR(losses[i], expected[i], i < 3 ? 0 : 1e-3) << i;
+  // The first loss after the checkpoint is that of the same weights: only its last bits may differ.
+  EXPECT_NEAR(losses[3], expected[3], 1e-5);
+}
+
 std::string resume_refusal(const ToyRun& toy, const Sets& sets) {
   TrainRequest request;
   request.resume = true;

@@ -291,6 +291,7 @@ TEST(Config, ValuesOutOfRangeAreRefusedWithTheirKey) {
                           "train.steps=0",
                           "train.seed=-1",
                           "train.threads=-1",
+                          "train.head_chunks=-1",
                           "model.dropout=1.0",
                           "model.n_head=3",
                           "model.n_head=0",
@@ -317,10 +318,19 @@ TEST(Config, ValuesOutOfRangeAreRefusedWithTheirKey) {
   }
 }
 
+TEST(Config, AHeadHasAtMostAsManyChunksAsAMicroBatchHasTokens) {
+  EXPECT_EQ(parse(kToy).train.head_chunks, 0);
+  EXPECT_EQ(parse(kToy, {"train.head_chunks=256"}).train.head_chunks, 256);
+  EXPECT_THAT(refusal_of({"train.head_chunks=257"}),
+              HasSubstr("train.head_chunks: found 257, expected at most batch_size x "
+                        "sequence_length = 256"));
+  EXPECT_THAT(refusal_of({"train.head_chunks=1.5"}), HasSubstr("train.head_chunks"));
+}
+
 TEST(Config, WhatALaterVersionBringsIsRefusedAndNotIgnored) {
-  for (const char* set : {"train.head_chunks=8", "memory.disk_path=/scratch",
-                          "memory.disk_budget=1 GiB", "memory.optimizer_offload=0.5",
-                          "device.backend=cuda", "device.graph=true", "planner.space=full"}) {
+  for (const char* set :
+       {"memory.disk_path=/scratch", "memory.disk_budget=1 GiB", "memory.optimizer_offload=0.5",
+        "device.backend=cuda", "device.graph=true", "planner.space=full"}) {
     EXPECT_THAT(refusal_of({set}),
                 AllOf(HasSubstr(set), HasSubstr("not available in this version; ")))
         << set;
@@ -329,7 +339,6 @@ TEST(Config, WhatALaterVersionBringsIsRefusedAndNotIgnored) {
   EXPECT_NO_THROW(parse(kToy, {"train.dtype=bfloat16"}));  // Can be planned.
   EXPECT_NO_THROW(parse(kToy, {"memory.optimizer_offload=auto"}));
   EXPECT_NO_THROW(parse(kToy, {"memory.optimizer_offload=0"}));
-  EXPECT_NO_THROW(parse(kToy, {"train.head_chunks=1"}));
 }
 
 // --- writing ----------------------------------------------------------------------------------

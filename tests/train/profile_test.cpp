@@ -89,6 +89,24 @@ TEST(Bfloat16, IsPlannedFromARooflineAndNotMeasured) {
               AllOf(HasSubstr("bf16"), HasSubstr("train.dtype = \"float32\"")));
 }
 
+// No kernel tells how much scratch the head takes; the op itself does.
+TEST(Bfloat16, CountsTheLogitsOfAChunk) {
+  CpuBackend backend;
+  for (const std::string profile : {"profiles/h200-like.json", "estimate"}) {
+    for (const int64_t chunks : {1, 5}) {
+      Config config = toy_in_bfloat16(profile);
+      config.train.head_chunks = chunks;
+      const RunPrograms run = programs_of(config, 64);
+      const std::vector<Problem> problems =
+          problems_of(run, profile_of(config, run, backend, {}), 64);
+      const Graph& graph = run.programs.front().graph;
+      const NodeId head = graph.value(graph.find("loss")).producer;
+      EXPECT_EQ(problems.front().workspace.at(static_cast<size_t>(head.index)),
+                (64 + chunks - 1) / chunks * 50257 * 2);
+    }
+  }
+}
+
 TEST(PlanBench, TablesEveryPolicyAndBudget) {
   std::vector<std::string> lines;
   PlanBench bench{.config_file = shipped("gpt2-h200-like.toml"),
