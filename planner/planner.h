@@ -112,6 +112,9 @@ struct Policy {
   // Policies whose every plan this one could have made: it is never slower than chen, and asks the
   // others where its own plan is further from its bound than the asked gap.
   std::span<const std::string_view> contains = {};
+  // A run whose times are not measured yet begins with this policy's plan, measures its first steps
+  // and then plans with its own; empty: kernels are measured one by one before the run.
+  std::string_view begins_with = {};
 };
 // Rows by name: none, chen, recompute, swap, olm2.
 std::span<const Policy> all_policies();

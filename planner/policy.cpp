@@ -48,8 +48,16 @@ constexpr OnlineRule kDtr{.copies = false, .wants_remake_s = true, .worth = dtr_
 
 constexpr std::array<std::string_view, 1> kInRecompute = {"chen"};
 constexpr std::array<std::string_view, 3> kInOlm2 = {"chen", "recompute", "swap"};
+constexpr std::array<std::string_view, 4> kInWarmup = {"chen", "lru", "recompute", "swap"};
 
-constexpr std::array<Policy, 9> kPolicies = {{
+// Wherever the first plan fits, the second one does.
+std::vector<Plan> smallest_warmup(const Problem& problem, const PlanOptions& options) {
+  std::vector<Plan> plans = smallest_milp<true, true>(problem, options);
+  for (Plan& plan : smallest_rule<kLru>(problem, options)) plans.push_back(std::move(plan));
+  return plans;
+}
+
+constexpr std::array<Policy, 10> kPolicies = {{
     {.name = "none",
      .summary = "keep everything on the device until its last use",
      .source = "the baseline of every comparison",
@@ -105,6 +113,15 @@ constexpr std::array<Policy, 9> kPolicies = {{
      .copies = true,
      .swaps = true,
      .contains = kInOlm2},
+    {.name = "warmup",
+     .summary = "begin with lru, measure the first steps, go on with olm2",
+     .source = "Fu et al., ADC 2023: management learned in warm-up steps",
+     .plan = plan_milp<true, true>,
+     .smallest = smallest_warmup,
+     .copies = true,
+     .swaps = true,
+     .contains = kInWarmup,
+     .begins_with = "lru"},
 }};
 
 }  // namespace

@@ -53,6 +53,7 @@ std::vector<ExecutableProgram> checked(std::vector<ExecutableProgram> programs) 
 
 struct Executor::Impl {
   std::vector<ExecutableProgram> programs;
+  Backend& backend;
   ExecutorOptions options;
   StateContents contents;
   BytesPerTier arena_bytes{};
@@ -64,9 +65,18 @@ struct Executor::Impl {
   size_t traced = 0;              // Events of the last step.
   size_t last_program = 0;        // That of the last step.
 
-  Impl(std::vector<ExecutableProgram> all, Backend& backend, const ExecutorOptions& chosen)
-      : programs(checked(std::move(all))), options(chosen), contents(programs) {
-    allocate(backend);
+  Impl(std::vector<ExecutableProgram> all, Backend& device, const ExecutorOptions& chosen)
+      : programs(checked(std::move(all))),
+        backend(device),
+        options(chosen),
+        contents(programs),
+        arena_bytes(chosen.least_arena) {
+    allocate();
+    bind();
+  }
+
+  void bind() {
+    bound.clear();
     const PrepareKernel prepare = [&](const Graph& graph, const Node& node) {
       std::unique_ptr<Kernel>& kernel = kernels[kernel_key(graph, node)];
       if (kernel == nullptr) kernel = backend.prepare(graph, node);
@@ -81,11 +91,12 @@ struct Executor::Impl {
       longest = std::max(longest, bound.back().instructions);
     }
     list_untouched();
+    traced = 0;
     if (options.trace) trace.resize(longest);
     copies = std::make_unique<CopyEngine>(std::move(copy_lists), copy_options(options));
   }
 
-  void allocate(const Backend& backend) {
+  void allocate() {
     for (const ExecutableProgram& program : programs) {
       if (program.problem.alignment % backend.alignment() != 0) {
         throw Error("executor: program " + program.name + " is aligned to " +
@@ -134,8 +145,45 @@ struct Executor::Impl {
     std::ranges::sort(std::span(trace).first(traced), {}, &TraceEvent::instruction);
   }
 
+  // Where each state source rests, as the first program that knows it has it.
+  std::map<std::string, std::span<std::byte>, std::less<>> resting_states() const {
+    std::map<std::string, std::span<std::byte>, std::less<>> all;
+    for (const BoundProgram& program : bound) {
+      for (const auto& [name, state] : program.states) all.emplace(name, state.bytes);
+    }
+    return all;
+  }
+
+  void exchange(std::vector<ExecutableProgram> others);
   StepReport run(size_t index);
 };
+
+void Executor::Impl::exchange(std::vector<ExecutableProgram> others) {
+  others = checked(std::move(others));
+  const bool same_names =
+      std::ranges::equal(programs, others, {}, &ExecutableProgram::name, &ExecutableProgram::name);
+  if (!same_names) throw Error("executor: an exchange needs the same programs in the same order");
+  for (const ExecutableProgram& program : others) {
+    for (const Tier tier : kTiers) {
+      const int64_t wanted = program.schedule.schedule().arena[index_of(tier)];
+      if (wanted <= arena_bytes[index_of(tier)]) continue;
+      throw Error("executor: program " + program.name + " wants " + std::to_string(wanted) +
+                  " bytes in tier " + std::string(to_string(tier)) + ", allocated were " +
+                  std::to_string(arena_bytes[index_of(tier)]));
+    }
+  }
+  const auto before = resting_states();
+  programs = std::move(others);
+  contents = StateContents(programs);
+  bind();
+  std::vector<std::pair<std::span<std::byte>, std::vector<std::byte>>> moves;
+  for (const auto& [name, there] : resting_states()) {
+    const auto old = before.find(name);
+    if (old == before.end() || old->second.data() == there.data()) continue;
+    moves.emplace_back(there, std::vector(old->second.begin(), old->second.end()));
+  }
+  for (const auto& [there, bytes] : moves) std::ranges::copy(bytes, there.begin());
+}
 
 // The only loop.
 StepReport Executor::Impl::run(size_t index) {
@@ -223,6 +271,10 @@ std::span<const std::byte> Executor::result(size_t program, std::string_view nam
                 std::string(name) + "'");
   }
   return found->second;
+}
+
+void Executor::exchange(std::vector<ExecutableProgram> programs) {
+  impl_->exchange(std::move(programs));
 }
 
 StepReport Executor::run(size_t program) {

@@ -32,6 +32,8 @@ struct ExecutorOptions {
   // Bytes per second each link is slowed down to; 0: as fast as it goes.
   double device_to_host_bytes_per_s = 0;
   double host_to_device_bytes_per_s = 0;
+  // Allocate at least so much: room for the programs of a later exchange().
+  BytesPerTier least_arena{};
   bool trace = false;  // Keep start and end of every instruction of the last step.
 };
 
@@ -68,6 +70,12 @@ class Executor {
   std::span<std::byte> input(size_t program, std::string_view name);
   // Memory of a result of a program, right after run().
   std::span<const std::byte> result(size_t program, std::string_view name) const;
+
+  // Goes on with other schedules for the same programs, in the same memory; to be called between
+  // optimizer steps.  State keeps its content, wherever it rests from now on; what rests elsewhere
+  // than before passes through a buffer of its size.  Spans handed out before are void.  Throws
+  // Error, and changes nothing, if the programs are others or the memory does not suffice.
+  void exchange(std::vector<ExecutableProgram> programs);
 
   // Throws Error if state it needs was overwritten by a program that does not keep it.
   StepReport run(size_t program);

@@ -70,6 +70,7 @@ std::string to_json_line(const StepMetrics& metrics) {
     add("peak_" + name + "_bytes", std::to_string(metrics.peak[index_of(tier)]));
     add("planned_" + name + "_bytes", std::to_string(metrics.planned[index_of(tier)]));
   }
+  add("policy", "\"" + metrics.policy + "\"");
   add("resident_bytes", std::to_string(metrics.resident_bytes));
   return line + "}";
 }

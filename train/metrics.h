@@ -22,8 +22,9 @@ struct StepMetrics {
   double step_ms = 0;
   double tokens_per_s = 0;
   double stall_ms = 0;
-  BytesPerTier peak{};     // Measured.
-  BytesPerTier planned{};  // Of the plan.
+  BytesPerTier peak{};      // Measured.
+  BytesPerTier planned{};   // Of the plan.
+  std::string policy = {};  // Whose plan it is.
   int64_t resident_bytes = 0;
   std::optional<double> val_loss = {};  // If the model was evaluated after this step.
 };

@@ -43,15 +43,27 @@ int64_t parameter_count(const RunPrograms& run) {
 
 }  // namespace
 
-PlanStage::PlanStage(const Config& config, Backend& backend, Profile known)
-    : config_(config), programs_(programs_of(config, backend.alignment())) {
-  profile_ =
-      profile_of(config, programs_, backend, std::move(known), [](size_t done, size_t count) {
+PlanStage::PlanStage(const Config& config, Backend& backend, Profile known, bool may_learn)
+    : config_(config),
+      programs_(programs_of(config, backend.alignment())),
+      alignment_(backend.alignment()) {
+  is_learning_ = may_learn && config.planner.profile == "measure" &&
+                 !find_policy(config.memory.policy).begins_with.empty() &&
+                 lacks_kernels(programs_, known);
+  Config costs = config;
+  if (is_learning_) costs.planner.profile = "estimate";
+  Profile profile =
+      profile_of(costs, programs_, backend, std::move(known), [](size_t done, size_t count) {
         show_transient("measuring kernels " + std::to_string(done) + "/" + std::to_string(count));
       });
   show_transient("");
-  resident_ = problems_of(programs_, profile_, backend.alignment());
-  budgets_ = resolve_budgets(config.memory.device_budget, config.memory.host_budget, resident_);
+  take_profile(std::move(profile));
+}
+
+void PlanStage::take_profile(Profile profile) {
+  profile_ = std::move(profile);
+  resident_ = problems_of(programs_, profile_, alignment_);
+  budgets_ = resolve_budgets(config_.memory.device_budget, config_.memory.host_budget, resident_);
   for (Problem& problem : resident_) problem.budget = budgets_.bytes;
   problems_ =
       plans_state() ? with_layout(programs_, resident_, planned_layout(programs_, {})) : resident_;
@@ -62,7 +74,26 @@ PlanOptions PlanStage::options() const {
 }
 
 void PlanStage::make_plan() {
-  PlanOptions mine = options();
+  if (is_learning_) {
+    PlanOptions first = options();
+    first.policy = find_policy(first.policy).begins_with;
+    try {
+      return plan_with(first);
+    } catch (const Error&) {  // It needs more than the budget; the policy itself may not.
+    }
+  }
+  plan_with(options());
+}
+
+void PlanStage::learn(Profile measured) {
+  is_learning_ = false;
+  take_profile(std::move(measured));
+  make_plan();
+}
+
+void PlanStage::plan_with(const PlanOptions& options) {
+  planned_with_ = options;
+  PlanOptions mine = options;
   mine.progress = [](double seconds, double gap) {
     show_transient("planning " + rounded(seconds, 1) + " s" +
                    (gap < 0 ? std::string() : ", gap " + rounded(100 * gap, 2) + " %"));
@@ -78,13 +109,16 @@ void PlanStage::read_plan(const std::filesystem::path& file) {
   for (size_t i = 0; i < problems_.size(); ++i) {
     named.push_back({programs_.programs[i].name, &problems_[i]});
   }
+  is_learning_ = false;
+  planned_with_ = options();
   RunPlan plan =
-      collect_plans(programs_, problems_, budgets_, read_plan_file(file, named, options()));
+      collect_plans(programs_, problems_, budgets_, read_plan_file(file, named, planned_with_));
   plan.state = layout;
   keep(std::move(plan));
 }
 
 void PlanStage::take_plan(std::vector<Planned> planned) {
+  planned_with_ = options();
   RunPlan plan = collect_plans(programs_, problems_, budgets_, std::move(planned));
   plan.state = plans_state() ? planned_layout(programs_, {}) : resident_layout(programs_);
   keep(std::move(plan));
@@ -113,7 +147,7 @@ void PlanStage::write_plan(const std::filesystem::path& file) const {
   for (const PlannedProgram& entry : plan_.programs) {
     plans.push_back({entry.program->name, &entry.problem, &entry.planned});
   }
-  write_plan_file(file, plans, options(), now_text());
+  write_plan_file(file, plans, planned_with_, now_text());
 }
 
 std::string describe_certificate(std::string_view program, const Certificate& c) {

@@ -17,12 +17,18 @@ class PlanStage {
  public:
   // Builds the programs and their costs; measures what `known` lacks, with progress on stderr.
   // `config` and `backend` must outlive this.
-  PlanStage(const Config& config, Backend& backend, Profile known);
+  // `may_learn`: where the policy begins with another one (Policy::begins_with), times are
+  // estimated instead and learn() is to be called when the run has shown them.
+  PlanStage(const Config& config, Backend& backend, Profile known, bool may_learn = false);
   PlanStage(const PlanStage&) = delete;
   PlanStage& operator=(const PlanStage&) = delete;
 
   // Plans, with progress on stderr.  Throws Error if no plan fits the budgets.
   void make_plan();
+  // Whether the plan is the one a run begins with, made of estimated times.
+  bool is_learning() const { return is_learning_; }
+  // Plans anew for what was measured meanwhile.
+  void learn(Profile measured);
   // Takes the plan of a file instead.  Throws Error if it was made for anything else.
   void read_plan(const std::filesystem::path& file);
   // The same for plans made elsewhere, one per program.
@@ -47,6 +53,8 @@ class PlanStage {
   std::string description() const;
 
  private:
+  void take_profile(Profile profile);
+  void plan_with(const PlanOptions& options);
   StateLayout layout_of_plan(const std::filesystem::path& file) const;
   void keep(RunPlan plan);
 
@@ -57,6 +65,9 @@ class PlanStage {
   std::vector<Problem> problems_;
   Budgets budgets_;
   RunPlan plan_;
+  PlanOptions planned_with_;
+  int64_t alignment_ = 0;
+  bool is_learning_ = false;
 };
 
 // One line: "step: olm2, optimal, 12.3 ms (+4.5 % of keeping everything), peak ...".

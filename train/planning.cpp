@@ -97,6 +97,14 @@ Profile profile_of(const Config& config, const RunPrograms& run, Backend& backen
   return profile;
 }
 
+bool lacks_kernels(const RunPrograms& run, const Profile& profile) {
+  return std::ranges::any_of(run.programs, [&](const Program& program) {
+    return std::ranges::any_of(program.graph.nodes(), [&](const Node& node) {
+      return !profile.kernels.contains(signature(program.graph, node));
+    });
+  });
+}
+
 std::vector<Problem> problems_of(const RunPrograms& run, const Profile& profile,
                                  int64_t alignment) {
   std::vector<Problem> problems;

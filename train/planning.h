@@ -25,6 +25,9 @@ RunPrograms programs_of(const Config& config, int64_t alignment);
 Profile profile_of(const Config& config, const RunPrograms& run, Backend& backend, Profile known,
                    const std::function<void(size_t, size_t)>& progress = {});
 
+// Whether a kernel of the programs is missing.
+bool lacks_kernels(const RunPrograms& run, const Profile& profile);
+
 struct PlannedProgram {
   const Program* program = nullptr;  // Owned by the RunPrograms.
   Problem problem;

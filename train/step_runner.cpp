@@ -38,6 +38,7 @@ void StepRunner::write_random_key(size_t program, int64_t step, int64_t micro) {
 
 double StepRunner::run_loss(size_t program, StepReport& total) {
   add_report(total, executor_.run(program));
+  if (after_) after_(program);
   return view_as<float>(executor_.result(program, "loss"))[0];
 }
 

@@ -30,6 +30,9 @@ class StepRunner {
   // `executor` holds the training programs of `config` and must outlive this.
   StepRunner(Executor& executor, const Config& config);
 
+  // Called after every program that was run, with its number in the executor.
+  void watch(std::function<void(size_t program)> after) { after_ = std::move(after); }
+
   // Runs step `step` (from 0).  Parameters, moments and random numbers afterwards depend on nothing
   // but the state before, the batches, `step` and the seed.
   // Moments that were zero before step `moments_began` are corrected for what they have seen since.
@@ -45,6 +48,7 @@ class StepRunner {
   Executor& executor_;
   Config config_;
   std::vector<size_t> programs_;  // Of each micro batch.
+  std::function<void(size_t)> after_;
 };
 
 // float, int32_t ... view of raw bytes.

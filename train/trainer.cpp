@@ -21,6 +21,7 @@
 #include "train/run_folder.h"
 #include "train/run_start.h"
 #include "train/run_state.h"
+#include "train/run_times.h"
 #include "train/sampler.h"
 #include "train/step_runner.h"
 #include "train/trace_file.h"
@@ -28,15 +29,50 @@
 namespace olm2 {
 namespace {
 
+constexpr int64_t kWarmupSteps = 5;  // Of a plan that is to be replaced; the first is not measured.
+
+void write_plan(const RunFolder& folder, const Config& config, const PlanStage& stage) {
+  stage.write_plan(folder.plan());
+  write_file(folder.plan_page(), plan_report(stage.plan(), facts_of(config, stage)));
+}
+
+// Every value of the largest program once: no plan has more in another tier.
+int64_t most_elsewhere(const RunPlan& plan) {
+  int64_t most = 0;
+  for (const PlannedProgram& entry : plan.programs) {
+    int64_t bytes = 0;
+    for (size_t v = 0; v < entry.program->graph.values().size(); ++v) {
+      bytes += entry.problem.padded_bytes({static_cast<int32_t>(v)});
+    }
+    most = std::max(most, bytes);
+  }
+  return most;
+}
+
+// A plan that is to be replaced leaves room for the next one: what the budgets allow, and no more
+// than keeping everything takes.
+ExecutorOptions executor_options(const TrainRequest& request, const PlanStage& stage) {
+  ExecutorOptions options{.trace = !request.trace.empty() || stage.is_learning()};
+  if (!stage.is_learning()) return options;
+  const Budgets& budgets = stage.budgets();
+  options.least_arena = budgets.bytes;
+  int64_t& device = options.least_arena[index_of(Tier::device)];
+  device = std::min(device, budgets.keep_all_bytes);
+  int64_t& host = options.least_arena[index_of(Tier::host)];
+  host = std::min(host, most_elsewhere(stage.plan()));
+  return options;
+}
+
 class Run {
  public:
-  Run(const TrainRequest& request, const Start& start, const RunFolder& folder,
-      const RunPrograms& programs, Executor& executor, const RunData& data)
+  Run(const TrainRequest& request, const Start& start, const RunFolder& folder, PlanStage& stage,
+      Executor& executor, const RunData& data)
       : request_(request),
         config_(request.config),
         start_(start),
         folder_(folder),
-        programs_(programs),
+        stage_(stage),
+        programs_(stage.programs()),
         executor_(executor),
         data_(data),
         runner_(executor, request.config) {}
@@ -44,8 +80,8 @@ class Run {
   // Of the last program of the last step; empty if no step was made.
   std::span<const TraceEvent> trace() const { return trace_; }
 
-  TrainSummary go(const BytesPerTier& planned) {
-    summary_.planned = planned;
+  TrainSummary go() {
+    take_plan();
     summary_.first_step = start_state();
     MetricsLog log = request_.resume ? MetricsLog::resume(folder_.metrics(), summary_.first_step)
                                      : MetricsLog::start(folder_.metrics());
@@ -56,7 +92,10 @@ class Run {
                        .log_every = config_.output.log_every,
                        .columns = terminal_columns(stderr)});
     summary_.last_step = summary_.first_step;
-    for (int64_t step = summary_.first_step; step < end; ++step) one_step(step, log, progress);
+    for (int64_t step = summary_.first_step; step < end; ++step) {
+      if (stage_.is_learning()) learn(step, progress);
+      one_step(step, log, progress);
+    }
     if (saved_at_ != summary_.last_step && summary_.last_step > 0) save(log);
     finish();
     return summary_;
@@ -71,6 +110,39 @@ class Run {
     if (start_.with_moments) load_moments(start_.checkpoint, moment_targets(executor_, programs_));
     if (request_.resume) saved_at_ = start_.step;
     return start_.step;
+  }
+
+  // The plan of the stage is the one that is run from now on.
+  void take_plan() {
+    planned_ = stage_.plan().peak;
+    for (size_t t = 0; t < kTierCount; ++t) {
+      summary_.planned[t] = std::max(summary_.planned[t], planned_[t]);
+    }
+    summary_.predicted = step_time(stage_.plan(), config_.train.grad_accumulation);
+    step_seconds_.clear();
+    stall_seconds_.clear();
+  }
+
+  // Before step `step`: watches the steps after the first of the run, whose kernels are cold, and
+  // when enough were seen goes on with a plan of their times.
+  void learn(int64_t step, Progress& progress) {
+    const int64_t made = step - summary_.first_step;
+    if (made == 1) {
+      runner_.watch([this](size_t program) {
+        const PlannedProgram& entry = stage_.plan().programs[program];
+        times_.add(entry.program->graph, entry.planned.schedule->schedule(), executor_.trace());
+      });
+    }
+    if (made < kWarmupSteps) return;
+    runner_.watch({});
+    stage_.learn(times_.profile(stage_.profile()));
+    folder_.cache_profile(stage_.profile());
+    write_plan(folder_, config_, stage_);
+    executor_.exchange(executable(stage_.plan()));
+    take_plan();
+    progress.note("step " + std::to_string(step) + ": the times of " +
+                  std::to_string(kWarmupSteps - 1) + " steps are measured; from step " +
+                  std::to_string(step + 1) + " on a plan for them:\n" + stage_.description());
   }
 
   void one_step(int64_t step, MetricsLog& log, Progress& progress) {
@@ -143,7 +215,8 @@ class Run {
             .tokens_per_s = seconds > 0 ? tokens / seconds : 0,
             .stall_ms = result.report.stall_seconds * 1e3,
             .peak = result.report.peak,
-            .planned = summary_.planned,
+            .planned = planned_,
+            .policy = stage_.plan().programs.front().planned.certificate.policy,
             .resident_bytes = resident_bytes(),
             .val_loss = {}};
   }
@@ -191,11 +264,14 @@ class Run {
   const Config& config_;
   const Start& start_;
   const RunFolder& folder_;
+  PlanStage& stage_;
   const RunPrograms& programs_;
   Executor& executor_;
   const RunData& data_;
   StepRunner runner_;
   TrainSummary summary_;
+  BytesPerTier planned_{};  // Of the plan that is run now.
+  RunTimes times_;
   int64_t saved_at_ = -1;
   std::vector<double> step_seconds_;
   std::vector<double> stall_seconds_;
@@ -261,17 +337,14 @@ TrainSummary train(const TrainRequest& request, Backend& backend) {
   const RunFolder folder(config, request.resume || request.dry_run);
   // A dry run leaves a run that exists as it is.
   const bool writes = !request.dry_run || !std::filesystem::exists(folder.metrics());
-  PlanStage stage(config, backend, known_profile(request, folder, backend));
+  PlanStage stage(config, backend, known_profile(request, folder, backend), /*may_learn=*/true);
   if (writes && stage.profile().source == "measured") folder.cache_profile(stage.profile());
   if (request.plan_file.empty()) {
     stage.make_plan();
   } else {
     stage.read_plan(request.plan_file);
   }
-  if (writes) {
-    stage.write_plan(folder.plan());
-    write_file(folder.plan_page(), plan_report(stage.plan(), facts_of(config, stage)));
-  }
+  if (writes) write_plan(folder, config, stage);
   TrainSummary summary;
   summary.plan_text = stage.description();
   summary.planned = stage.plan().peak;
@@ -280,11 +353,10 @@ TrainSummary train(const TrainRequest& request, Backend& backend) {
 
   say(summary.plan_text);
   folder.write_config(config);
-  Executor executor(executable(stage.plan()), backend, {.trace = !request.trace.empty()});
-  Run run(request, start, folder, stage.programs(), executor, *data);
-  TrainSummary made = run.go(stage.plan().peak);
+  Executor executor(executable(stage.plan()), backend, executor_options(request, stage));
+  Run run(request, start, folder, stage, executor, *data);
+  TrainSummary made = run.go();
   made.plan_text = summary.plan_text;
-  made.predicted = summary.predicted;
   if (!request.trace.empty()) write_last_trace(request, run.trace(), stage.plan());
   return made;
 }

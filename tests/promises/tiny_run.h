@@ -119,10 +119,7 @@ inline void fill_tokens(int64_t index, int64_t vocab, std::span<int32_t> tokens,
   }
 }
 
-// Initializes, runs `steps` optimizer steps and keeps what is left.
-inline Outcome run_steps(TinyRun& run, std::vector<ExecutableProgram> programs, int64_t steps,
-                         const ExecutorOptions& options = {}) {
-  Executor executor(std::move(programs), run.backend, options);
+inline void start_state(TinyRun& run, Executor& executor) {
   for (const NamedParameter& p : run.programs.parameters) {
     initialize(view_as<float>(executor.state(p.name)), p.init, 1337, p.name);
   }
@@ -132,6 +129,13 @@ inline Outcome run_steps(TinyRun& run, std::vector<ExecutableProgram> programs, 
       std::memset(bytes.data(), 0, bytes.size());
     }
   }
+}
+
+// Initializes, runs `steps` optimizer steps and keeps what is left.
+inline Outcome run_steps(TinyRun& run, std::vector<ExecutableProgram> programs, int64_t steps,
+                         const ExecutorOptions& options = {}) {
+  Executor executor(std::move(programs), run.backend, options);
+  start_state(run, executor);
   StepRunner runner(executor, run.config);
   Outcome outcome;
   const int64_t vocab = run.config.model.vocab_size;

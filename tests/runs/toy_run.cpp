@@ -237,6 +237,7 @@ nlohmann::json without_memory(nlohmann::json line) {
       line.erase(kind + std::string(to_string(tier)) + "_bytes");
     }
   }
+  line.erase("policy");
   return line;
 }
 

@@ -38,11 +38,12 @@ TEST(Metrics, ALineHoldsEveryKeyAndEveryBit) {
   metrics.grad_norm = std::numeric_limits<double>::quiet_NaN();
   metrics.peak = {10, 20, 0};
   metrics.planned = {11, 21, 0};
+  metrics.policy = "olm2";
   const auto json = nlohmann::json::parse(to_json_line(metrics));
   for (const char* key :
        {"step", "tokens", "loss", "lr", "grad_norm", "step_ms", "tokens_per_s", "stall_ms",
         "peak_device_bytes", "planned_device_bytes", "peak_host_bytes", "planned_host_bytes",
-        "peak_disk_bytes", "planned_disk_bytes", "resident_bytes"}) {
+        "peak_disk_bytes", "planned_disk_bytes", "policy", "resident_bytes"}) {
     EXPECT_TRUE(json.contains(key)) << key;
   }
   EXPECT_EQ(json["loss"].get<double>(), metrics.loss);
@@ -50,6 +51,7 @@ TEST(Metrics, ALineHoldsEveryKeyAndEveryBit) {
   EXPECT_TRUE(json["grad_norm"].is_null());
   EXPECT_EQ(json["peak_host_bytes"], 20);
   EXPECT_EQ(json["planned_device_bytes"], 11);
+  EXPECT_EQ(json["policy"], "olm2");
   EXPECT_FALSE(json.contains("val_loss"));
   metrics.val_loss = 2.5;
   EXPECT_EQ(nlohmann::json::parse(to_json_line(metrics))["val_loss"], 2.5);
