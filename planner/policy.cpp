@@ -39,6 +39,11 @@ std::vector<Plan> smallest_rule(const Problem& problem, const PlanOptions& /*opt
 
 constexpr OnlineRule kLru{.copies = true, .worth = least_recently_used};
 
+double farthest_next_read(const Evictable& value) {
+  return -static_cast<double>(value.next_read);
+}
+constexpr OnlineRule kBelady{.copies = true, .worth = farthest_next_read};
+
 // Seconds to make it again per byte and second of idleness.
 double dtr_heuristic(const Evictable& value) {
   constexpr double kJustUsed = 1e-12;
@@ -57,7 +62,7 @@ std::vector<Plan> smallest_warmup(const Problem& problem, const PlanOptions& opt
   return plans;
 }
 
-constexpr std::array<Policy, 10> kPolicies = {{
+constexpr std::array<Policy, 11> kPolicies = {{
     {.name = "none",
      .summary = "keep everything on the device until its last use",
      .source = "the baseline of every comparison",
@@ -78,6 +83,12 @@ constexpr std::array<Policy, 10> kPolicies = {{
      .source = "the textbook rule; Fu et al. 2023 begin with it",
      .plan = plan_rule<kLru>,
      .smallest = smallest_rule<kLru>,
+     .copies = true},
+    {.name = "belady",
+     .summary = "evict what is read again last, fetch on demand",
+     .source = "Belady 1966, IBM Systems Journal 5(2): no cache of equal pages misses less",
+     .plan = plan_rule<kBelady>,
+     .smallest = smallest_rule<kBelady>,
      .copies = true},
     {.name = "dtr",
      .summary = "forget what is cheap, large and idle, make it again on demand",

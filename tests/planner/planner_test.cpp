@@ -137,7 +137,7 @@ TEST(PlanProgram, IsFeasibleFromTheMinimumUpUnderEveryHeuristic) {
   const toy::Training toy = toy::training(5, 21);
   Problem problem = toy::problem_of(toy.graph, toy.results);
   const int64_t most = keep_all_bytes(problem);
-  for (const std::string_view name : {"chen", "chen-sqrt", "lru", "dtr", "capuchin"}) {
+  for (const std::string_view name : {"chen", "chen-sqrt", "lru", "belady", "dtr", "capuchin"}) {
     for (const int64_t host : {int64_t{0}, int64_t{700}, int64_t{1} << 30}) {
       problem.budget[index_of(Tier::host)] = host;
       PlanOptions options;
