@@ -19,6 +19,7 @@ namespace {
 constexpr size_t kFewNodes = 16;           // So few, and every node is tried as the cut.
 constexpr size_t kMostTurns = 2;           // Cuts tried otherwise.
 constexpr double kWholeGap = 1e-4;         // Where the search for whole runs stops.
+constexpr double kWholeTimeLimit_s = 1;    // It mostly takes a hundredth of that, or no end.
 constexpr double kSolverTolerance = 1e-6;  // Of keeping everything, off what that search says.
 constexpr double kAlmostMost = 0.98;       // Of the most bytes that are open.
 constexpr double kTurnsApart = 0.02;       // Of all nodes, between two of them.
@@ -68,14 +69,15 @@ std::vector<NodeId> choose_turns(const Problem& problem) {
   return turns;
 }
 
-// The least device budget, in bytes, that the rows of the model allow; proven, not just found.
+// Whether the rows of the model ask for more than the device budget; proven, not just found.
 bool is_proven_impossible(TurnModel model, double time_limit_s) {
   LinearModel& linear = model.linear;
   for (Column& column : linear.columns) column.cost = 0;
   linear.constant = 0;
   const int excess = linear.add({.cost = 1, .lower = 0, .upper = kUnbounded});
-  linear.rows[static_cast<size_t>(model.memory_row)].terms.push_back(
-      {.column = excess, .factor = -1});
+  for (const int row : model.memory_rows) {
+    linear.rows[static_cast<size_t>(row)].terms.push_back({.column = excess, .factor = -1});
+  }
   const Solution solution = solve(linear, {.gap = 0, .time_limit_s = time_limit_s});
   constexpr double kRounding = 1e-9;  // Of what bytes became as units.
   return proven_value(linear, solution.prices) > kRounding;
@@ -142,7 +144,10 @@ double bound_of_whole_runs(const Problem& problem, const Cut& cut, const Deadlin
   const WholeRuns whole = with_whole_runs(problem, cut.model);
   if (whole.integers == 0) return 0;
   const Solution solution =
-      solve(whole.linear, {.gap = kWholeGap, .time_limit_s = deadline.left_s()});
+      solve(whole.linear,
+            {.gap = kWholeGap, .time_limit_s = std::min(kWholeTimeLimit_s, deadline.left_s())});
+  // What an interrupted search says depends on when it was interrupted.
+  if (solution.verdict != Solution::Verdict::optimal) return 0;
   return (solution.bound - kSolverTolerance * whole.linear.constant) * cut.model.unit_s;
 }
 
@@ -160,8 +165,11 @@ void read_solution(const Problem& problem, const Cut& cut, TurnBound& bound) {
     const double again = is_made ? bound.again[static_cast<size_t>(maker)] : 0;
     bound.held[v] = std::max(0.0, 1 - bound.sent[v] - again);
   }
-  bound.seconds_per_byte = std::max(0.0, -solution.prices[static_cast<size_t>(model.memory_row)]) *
-                           model.unit_s / model.unit_bytes;
+  double price = 0;
+  for (const int row : model.memory_rows) {
+    price += std::max(0.0, -solution.prices[static_cast<size_t>(row)]);
+  }
+  bound.seconds_per_byte = price * model.unit_s / model.unit_bytes;
 }
 
 }  // namespace

@@ -202,6 +202,7 @@ class CopyRows {
       least_ratio_ = std::min(least_ratio_, value.time.whole / value.bytes);
       most_ratio_ = std::max(most_ratio_, value.time.whole / value.bytes);
       all_rebates_ += value.time.rebate;
+      all_bytes_ += value.bytes;
     }
   }
   bool may_be_ahead(const Copied& value) const {
@@ -302,8 +303,8 @@ class CopyRows {
   Interval open_interval(const Interval& before, int needed, double now, NodeId cut, int kept,
                          const Side& side) {
     const double room = model_.units(problem_.budget[index_of(Tier::device)] - own_bytes(cut));
-    const int ahead = add_column(0, std::max(room, 0.0));
-    model_.add_row(
+    const int ahead = add_column(0, all_bytes_);
+    model_.add_memory_row(
         {.terms = {{.column = kept, .factor = 1}, {.column = ahead, .factor = 1}}, .upper = room});
     Row row = arrivals(before, needed, now, side);
     row.terms.push_back({.column = ahead, .factor = least_ratio_});
@@ -335,6 +336,7 @@ class CopyRows {
   double least_ratio_ = 0;
   double most_ratio_ = 0;
   double all_rebates_ = 0;
+  double all_bytes_ = 0;
 };
 
 }  // namespace

@@ -128,8 +128,7 @@ class TurnBuilder {
     }
     row.upper = model_.units(budget - fixed);
     model_.is_impossible = row.terms.empty() && budget < fixed;
-    model_.memory_row = static_cast<int>(model_.linear.rows.size());
-    model_.add_row(std::move(row));
+    model_.add_memory_row(std::move(row));
   }
 
   // Rows 2; rows 1 imply them for inputs that are needed later anyway.

@@ -33,7 +33,7 @@ struct TurnModel {
   std::vector<int> kept;   // Per value the column k; -1: see bound_copies.h.
   std::vector<int> held;   // Per value that no later node reads the column d; -1: 0.
   TurnNeeds needs;
-  int memory_row = 0;
+  std::vector<int> memory_rows;    // Row 3, then rows 7: the device budget is on their right.
   std::vector<RowOrigin> origins;  // Per row.
   bool is_impossible = false;      // What is there in any case exceeds the budget.
 
@@ -42,6 +42,10 @@ struct TurnModel {
   void add_row(Row row, RowOrigin origin = {}) {
     linear.rows.push_back(std::move(row));
     origins.push_back(origin);
+  }
+  void add_memory_row(Row row) {
+    memory_rows.push_back(static_cast<int>(linear.rows.size()));
+    add_row(std::move(row));
   }
 };
 

@@ -292,7 +292,7 @@ TEST(TurnBoundOracleSlow, IsNeverAboveTheOptimumWithCopies) {
 TEST(TurnBoundOracle, CopiesAreOfUseToTheSearchAndNeverHarmIt) {
   const SolverSession session;
   int faster = 0;
-  for (uint64_t seed = 0; seed < 40; ++seed) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
     const RandomBlocks blocks(seed);
     const std::optional<int> without = oracle::fastest_without_copies(blocks.problem());
     if (!without) continue;
