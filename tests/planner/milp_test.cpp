@@ -182,6 +182,29 @@ TEST(Milp, WithoutPartialSwapEveryCopiedValueIsCopiedWhole) {
   }
 }
 
+TEST(Milp, PartialSwapMovesPartsWithoutABoundAboveThatOfWholes) {
+  const Program program = gpt_step({.layers = 2});
+  Problem problem = problem_of(program, kToyMachine);
+  add_links(problem, 4e8, 1.0, int64_t{1} << 30);
+  set_device_budget(problem, 0.6);
+  PlanOptions parts;
+  PlanOptions whole;
+  whole.partial_swap = false;
+  const PolicyResult in_parts = plan_by_milp(problem, parts, false, true);
+  const PolicyResult as_wholes = plan_by_milp(problem, whole, false, true);
+  ASSERT_NE(in_parts.status, Status::unknown);
+  std::map<int32_t, int64_t> copied;
+  for (const Step& step : in_parts.plan.steps) {
+    if (step.kind == Step::Kind::copy && step.from == Tier::device) {
+      copied[step.value.index] += step.range.bytes();
+    }
+  }
+  EXPECT_TRUE(std::ranges::any_of(copied, [&](const auto& entry) {
+    return entry.second < program.graph.type({entry.first}).bytes();
+  }));
+  EXPECT_LE(in_parts.bound_s, as_wholes.bound_s * (1 + 1e-9));
+}
+
 struct Realized {
   double seconds = 0;
   BytesPerTier arena{};
