@@ -19,6 +19,7 @@ namespace {
 constexpr size_t kFewNodes = 16;           // So few, and every node is tried as the cut.
 constexpr size_t kMostTurns = 2;           // Cuts tried otherwise.
 constexpr double kWholeGap = 1e-4;         // Where the search for whole runs stops.
+constexpr size_t kMostColumns = 1500;      // Beyond, whole runs add next to nothing.
 constexpr double kWholeTimeLimit_s = 1;    // It mostly takes a hundredth of that, or no end.
 constexpr double kSolverTolerance = 1e-6;  // Of keeping everything, off what that search says.
 constexpr double kAlmostMost = 0.98;       // Of the most bytes that are open.
@@ -140,6 +141,7 @@ double broken_seconds(const Problem& problem, const Cut& cut) {
 
 // What the search for the best whole runs proves, less what its tolerances may hide.
 double bound_of_whole_runs(const Problem& problem, const Cut& cut, const Deadline& deadline) {
+  if (cut.model.linear.columns.size() > kMostColumns) return 0;
   if (broken_seconds(problem, cut) < kWholeGap * cut.seconds) return 0;
   const WholeRuns whole = with_whole_runs(problem, cut.model);
   if (whole.integers == 0) return 0;
