@@ -32,8 +32,8 @@ ComparedPlan plan_one(const Config& config, const PlanStage& stage, const std::s
   for (const Certificate& certificate : found.certificates) {
     row.status = std::max(row.status, certificate.status);
     row.gap = std::max(row.gap, certificate.gap);
-    row.solve_seconds += certificate.solve_seconds;
   }
+  row.solve_seconds = found.solve_seconds;
   row.fits = found.plan.has_value();
   if (!row.fits) return row;
   const RunPlan& plan = *found.plan;

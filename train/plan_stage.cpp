@@ -41,6 +41,12 @@ int64_t parameter_count(const RunPrograms& run) {
   return count;
 }
 
+std::string choices_text(const RunPlan& plan) {
+  if (plan.state_choices < 2) return "";
+  return "; the best of " + std::to_string(plan.state_choices) + " choices, planned in " +
+         rounded(plan.state_choices_s, 2) + " s";
+}
+
 }  // namespace
 
 PlanStage::PlanStage(const Config& config, Backend& backend, Profile known, bool may_learn)
@@ -169,7 +175,7 @@ std::string PlanStage::description() const {
   std::string text = "model: " + std::to_string(parameter_count(programs_)) + " parameters, " +
                      describe_bytes(programs_.state_bytes) +
                      " of parameters, gradients and moments\n" + budgets_.text +
-                     "\nstate: " + describe_state(programs_, plan_.state) +
+                     "\nstate: " + describe_state(programs_, plan_.state) + choices_text(plan_) +
                      "\nprofile: " + profile_.source + " on " + profile_.device;
   if (config_.memory.host_budget.bytes > 0) {
     text +=

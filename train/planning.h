@@ -45,6 +45,8 @@ struct Budgets {
 struct RunPlan {
   Budgets budgets;
   StateLayout state = {};
+  int state_choices = 1;                 // Layouts of state that were tried.
+  double state_choices_s = 0;            // Seconds of solving for all of them.
   std::vector<PlannedProgram> programs;  // In the order of RunPrograms.
   BytesPerTier peak{};                   // The largest of any program.
 };

@@ -58,13 +58,18 @@ class Chooser {
       if (!next) break;
       try_count(*next);
     }
-    if (!best_) return {.plan = {}, .certificates = std::move(failed_)};
-    StateSearch found;
+    StateSearch found{.solve_seconds = solve_seconds_};
+    if (!best_) {
+      found.certificates = std::move(failed_);
+      return found;
+    }
     for (const Planned& planned : best_->planned) {
       found.certificates.push_back(planned.certificate);
     }
     found.plan = collect_plans(run_, best_->problems, budgets_, std::move(best_->planned));
     found.plan->state = std::move(best_->layout);
+    found.plan->state_choices = planned_choices_;
+    found.plan->state_choices_s = solve_seconds_;
     return found;
   }
 
@@ -155,7 +160,11 @@ class Chooser {
     // Half of what is left, for this choice may not be the last one.
     mine.time_limit_s = std::max(0.0, shares_time_ ? left_s_ / 2 : left_s_);
     TriedPlans plans = try_to_plan(choice.problems, mine);
-    for (const Planned& planned : plans.planned) left_s_ -= planned.certificate.solve_seconds;
+    ++planned_choices_;
+    for (const Planned& planned : plans.planned) {
+      left_s_ -= planned.certificate.solve_seconds;
+      solve_seconds_ += planned.certificate.solve_seconds;
+    }
     if (plans.failed >= 0) {
       failed_.clear();
       for (const Planned& planned : plans.planned) failed_.push_back(planned.certificate);
@@ -195,6 +204,8 @@ class Chooser {
   bool may_leave_ = true;
   bool shares_time_ = false;  // More than one choice is tried.
   double left_s_;
+  double solve_seconds_ = 0;
+  int planned_choices_ = 0;
   std::vector<Certificate> failed_;  // Of the last choice without a plan.
   std::map<size_t, double> tried_;   // Seconds of a step; -1: none was found, or it was skipped.
   std::optional<Choice> best_;
@@ -215,7 +226,10 @@ StateSearch search_state(const RunPrograms& run, const std::vector<Problem>& pro
   for (Problem& problem : mine) problem.budget = budgets.bytes;
   TriedPlans tried = try_to_plan(mine, options);
   StateSearch found;
-  for (const Planned& planned : tried.planned) found.certificates.push_back(planned.certificate);
+  for (const Planned& planned : tried.planned) {
+    found.certificates.push_back(planned.certificate);
+    found.solve_seconds += planned.certificate.solve_seconds;
+  }
   if (tried.failed >= 0) return found;
   found.plan = collect_plans(run, mine, budgets, std::move(tried.planned));
   found.plan->state = resident_layout(run);

@@ -18,6 +18,7 @@ namespace olm2 {
 struct StateSearch {
   std::optional<RunPlan> plan = {};            // Empty: nothing fits the budgets.
   std::vector<Certificate> certificates = {};  // Of its programs, or of those tried last.
+  double solve_seconds = 0;                    // Of all choices.
 };
 
 // Plans all programs.  `problems` have all state on the device (problems_of).  `planned_state`
