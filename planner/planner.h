@@ -67,7 +67,9 @@ struct Certificate {
   int recomputed = 0;                // Node executions beyond the first.
   int64_t copied_bytes = 0;          // Over all links.
   BytesPerTier peak{};               // Placed arenas.
-  std::string message;               // For infeasible and unknown: one message for the user.
+  // Why the search ended before it reached the asked gap: "time is up"; empty if it was complete.
+  std::string ended_early;
+  std::string message;  // For infeasible and unknown: one message for the user.
 };
 
 struct Planned {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "core/error.h"
 #include "planner/child_process.h"
@@ -28,9 +29,9 @@ constexpr auto kGrace = std::chrono::milliseconds(80);
 std::atomic<bool> may_start{false};  // This program's main serves.
 std::string program_path;            // NOLINT: see set_solver_program.
 
-thread_local std::unique_ptr<ChildProcess> child;  // NOLINT: one per thread.
-thread_local int sessions = 0;                     // NOLINT
-thread_local bool is_solving = false;              // NOLINT
+thread_local std::unique_ptr<ChildProcess> child;   // NOLINT: one per thread.
+thread_local std::vector<SolverSession*> sessions;  // NOLINT: the innermost last.
+thread_local bool is_solving = false;               // NOLINT
 
 // The child of this thread, started if need be; null, and errno, if that is impossible.
 ChildProcess* running_child() {
@@ -185,18 +186,33 @@ class Solving {
   Solving& operator=(const Solving&) = delete;
 };
 
+// With what the sessions say.
+SolverRequest complete(SolverRequest request) {
+  std::vector<std::function<bool()>> stops;
+  if (request.should_stop) stops.push_back(std::move(request.should_stop));
+  for (const SolverSession* session : sessions) {
+    const SolverLimits& limits = session->limits();
+    if (limits.should_stop) stops.push_back(limits.should_stop);
+  }
+  for (auto session = sessions.rbegin(); session != sessions.rend(); ++session) {
+    if (request.memory_limit_bytes > 0) break;
+    request.memory_limit_bytes = (*session)->limits().memory_limit_bytes;
+  }
+  request.should_stop = {};
+  if (!stops.empty()) {
+    request.should_stop = [stops = std::move(stops)] {
+      return std::ranges::any_of(stops, [](const auto& should_stop) { return should_stop(); });
+    };
+  }
+  return request;
+}
+
 bool is_worth_a_process(const SolverRequest& request) {
   return may_start && !is_solving && request.time_limit_s > 0 &&
          !(request.should_stop && request.should_stop());
 }
 
-}  // namespace
-
-Solution solve(const LinearModel& model, const SolverRequest& request) {
-  ensure(request.start.empty() || request.start.size() == model.columns.size(),
-         "a start has another number of columns than the model");
-  if (!is_worth_a_process(request)) return solve_with_glpk(model, request);
-  const SolverSession session;
+Solution solve_by_child(const LinearModel& model, const SolverRequest& request) {
   while (true) {
     const bool is_old = child != nullptr;
     ChildProcess* solver = running_child();
@@ -211,12 +227,28 @@ Solution solve(const LinearModel& model, const SolverRequest& request) {
   }
 }
 
-SolverSession::SolverSession() {
-  ++sessions;
+}  // namespace
+
+Solution solve(const LinearModel& model, const SolverRequest& asked) {
+  ensure(asked.start.empty() || asked.start.size() == model.columns.size(),
+         "a start has another number of columns than the model");
+  const SolverSession own;
+  const SolverRequest request = complete(asked);
+  Solution solution = is_worth_a_process(request) ? solve_by_child(model, request)
+                                                  : solve_with_glpk(model, request);
+  if (!solution.reason.empty()) {
+    for (SolverSession* session : sessions) session->note(solution.reason);
+  }
+  return solution;
+}
+
+SolverSession::SolverSession(SolverLimits limits) : limits_(std::move(limits)) {
+  sessions.push_back(this);
 }
 
 SolverSession::~SolverSession() {
-  if (--sessions == 0) child.reset();
+  sessions.pop_back();
+  if (sessions.empty()) child.reset();
 }
 
 pid_t SolverSession::process() {

@@ -9,6 +9,8 @@
 // 3. Where no process can be started, GLPK runs in this one; that is said once, on stderr.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
 
 #include <sys/types.h>
@@ -20,17 +22,33 @@ namespace olm2 {
 // then on.  A program that does not call it solves in its own process.
 void serve_solver(int argc, char** argv);
 
+// What holds for every solve of a session, beside what each request says.
+struct SolverLimits {
+  std::function<bool()> should_stop = {};
+  int64_t memory_limit_bytes = 0;  // For requests that leave it open; 0: half of the machine's.
+};
+
 // While a session lives, all solves of its thread share one solver process: starting one takes some
-// milliseconds.  Without a session each solve has its own.  Sessions nest.
+// milliseconds.  Without a session each solve has its own.  Sessions nest: the limits of the inner
+// one come first, and any of them may stop a solve.
 class SolverSession {
  public:
-  SolverSession();
+  explicit SolverSession(SolverLimits limits = {});
   ~SolverSession();
   SolverSession(const SolverSession&) = delete;
   SolverSession& operator=(const SolverSession&) = delete;
 
+  const SolverLimits& limits() const { return limits_; }
+  // Why the last solve that ended early did; "" if none did.
+  const std::string& reason() const { return reason_; }
+  void note(const std::string& reason) { reason_ = reason; }
+
   // The solver process of the calling thread; 0: none now.
   static pid_t process();
+
+ private:
+  SolverLimits limits_;
+  std::string reason_;
 };
 
 // The program that is started; "" is the running one.  For tests of what a bad one does.

@@ -160,7 +160,10 @@ std::string describe_certificate(std::string_view program, const Certificate& c)
   std::string text =
       std::string(program) + ": " + c.policy + ", " + std::string(to_string(c.status));
   if (c.status == Status::infeasible || c.status == Status::unknown) return text;
-  if (c.status == Status::feasible) text += " (gap " + rounded(100 * c.gap, 2) + " %)";
+  if (c.status == Status::feasible) {
+    text += " (gap " + rounded(100 * c.gap, 2) + " %";
+    text += (c.ended_early.empty() ? "" : ", ended early: " + c.ended_early) + ")";
+  }
   text += ", searched " + c.space + ", " + rounded(1e3 * c.objective_s, 2) + " ms predicted, " +
           rounded(100 * (c.objective_s / c.baseline_s - 1), 2) + " % over keeping everything, " +
           std::to_string(c.recomputed) + " recomputed, " + std::to_string(c.copied_bytes) +
