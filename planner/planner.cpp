@@ -200,10 +200,15 @@ bool is_proven_impossible(const Problem& problem, const Policy& policy, const Tu
   return !turn_bound(problem, true, true, kBoundShare * options.time_limit_s).fits;
 }
 
-void note_early_end(const SolverSession& session, Certificate& certificate) {
-  certificate.ended_early = session.reason();
-  if (certificate.status != Status::unknown || session.reason().empty()) return;
-  certificate.message += " The search ended early: " + session.reason() + ".";
+void note_early_end(const SolverSession& session, const PlanOptions& options,
+                    const Stopwatch& watch, Certificate& certificate) {
+  std::string reason = session.reason();
+  if (reason.empty() && watch.seconds() >= options.time_limit_s) reason = "time is up";
+  if (reason.empty() && is_stopped(options)) reason = "it was stopped";
+  if (certificate.status == Status::unknown && !reason.empty()) {
+    certificate.message += " The search ended early: " + reason + ".";
+  }
+  certificate.ended_early = std::move(reason);
 }
 
 }  // namespace
@@ -231,10 +236,10 @@ void refuse(const Problem& problem, const std::optional<SmallestPlan>& smallest,
 }
 
 Planned plan_program(const Problem& problem, const PlanOptions& asked) {
-  if (!is_settled(problem)) return plan_moving_state(problem, asked);
   const Stopwatch watch;
   const SolverSession session(
       {.should_stop = asked.should_stop, .memory_limit_bytes = asked.memory_limit_bytes});
+  if (!is_settled(problem)) return plan_moving_state(problem, asked);
   PlanOptions options = asked;
   if (asked.progress) {  // Seconds of all solves together.
     options.progress = [&](double, double gap) { asked.progress(watch.seconds(), gap); };
@@ -282,7 +287,7 @@ Planned plan_program(const Problem& problem, const PlanOptions& asked) {
   certificate.solver = found.first.solver.empty() ? "none" : found.first.solver;
   if (!best) {
     refuse(problem, smallest, is_proven_impossible(problem, policy, bound, options), certificate);
-    note_early_end(session, certificate);
+    note_early_end(session, options, watch, certificate);
   } else {
     const bool is_proven =
         std::abs(best->seconds - certificate.bound_s) <= 1e-9 * certificate.bound_s;
@@ -291,7 +296,7 @@ Planned plan_program(const Problem& problem, const PlanOptions& asked) {
     // Within the asked gap, smaller is better than faster; what is proven stays as it is.
     const double enough_s = is_proven ? 0 : certificate.bound_s / (1 - options.gap);
     accept(problem, trim(problem, std::move(*best), enough_s, place_options), planned);
-    if (certificate.gap > options.gap) note_early_end(session, certificate);
+    if (certificate.gap > options.gap) note_early_end(session, options, watch, certificate);
   }
   certificate.solve_seconds = watch.seconds();
   return planned;

@@ -151,12 +151,15 @@ std::string answer(std::string_view content, Ear& ear) {
   }
 }
 
-// Dies with the parent, holds nothing of it, and is the first to go where memory is short.
+// Dies with the parent, holds nothing of it, leaves no core behind, and is the first to go where
+// memory is short.
 void settle(const char* parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   pid_t expected = 0;
   std::from_chars(parent, parent + std::strlen(parent), expected);
   if (getppid() != expected) leave();  // It was faster.
+  const rlimit no_core{};
+  setrlimit(RLIMIT_CORE, &no_core);
 #ifdef SYS_close_range
   syscall(SYS_close_range, STDERR_FILENO + 1U, ~0U, 0U);
 #endif
