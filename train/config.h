@@ -70,6 +70,8 @@ struct MemoryConfig {
 struct PlannerConfig {
   double gap = 0.005;
   double time_limit_s = 60;
+  // Of the solver alone; 0: half of the machine's memory.  Never a percentage.
+  ByteSize memory_limit = {.bytes = 0, .percent = -1};
   std::string space = "auto";
   int64_t place_effort = 1;         // How long to search for addresses: so many times as usual.
   std::string profile = "measure";  // "measure" | "estimate" | a file, absolute.

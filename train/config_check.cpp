@@ -198,6 +198,10 @@ void check_planner(const Config& config, const Check& check) {
   const PlannerConfig& planner = config.planner;
   check.share("planner.gap", planner.gap, 0, 1);
   check.positive("planner.time_limit_s", planner.time_limit_s);
+  if (planner.memory_limit.is_percent()) {
+    check.refuse("planner.memory_limit", to_string(planner.memory_limit),
+                 "bytes, e.g. \"4 GiB\", or 0 for half of the machine's memory");
+  }
   if (planner.space != "auto" && planner.space != "single0") {
     check.later("planner.space", "\"" + planner.space + "\"", "use \"auto\" or \"single0\"");
   }

@@ -65,6 +65,7 @@ void visit_keys(AnyConfig& config, Visit&& visit) {
   auto& planner = config.planner;
   visit("planner.gap", planner.gap);
   visit("planner.time_limit_s", planner.time_limit_s);
+  visit("planner.memory_limit", planner.memory_limit);
   visit("planner.space", planner.space);
   visit("planner.place_effort", planner.place_effort);
   visit("planner.profile", planner.profile);

@@ -7,6 +7,8 @@
 
 #include "core/error.h"
 #include "planner/plan_file.h"
+#include "planner/solver_process.h"
+#include "train/interruption.h"
 #include "train/progress.h"
 #include "train/state_choice.h"
 
@@ -99,7 +101,11 @@ void PlanStage::learn(Profile measured) {
 
 void PlanStage::plan_with(const PlanOptions& options) {
   planned_with_ = options;
+  const Interruption interruption(
+      "planning: taking the best plan so far; Ctrl-C again ends it all");
+  const SolverSession session;  // One for all programs.
   PlanOptions mine = options;
+  mine.should_stop = [&interruption] { return interruption.is_wished(); };
   mine.progress = [](double seconds, double gap) {
     show_transient("planning " + rounded(seconds, 1) + " s" +
                    (gap < 0 ? std::string() : ", gap " + rounded(100 * gap, 2) + " %"));

@@ -189,6 +189,7 @@ PlanOptions plan_options_of(const Config& config) {
   options.space = config.planner.space;
   options.place_effort = static_cast<int>(config.planner.place_effort);
   options.partial_swap = config.memory.partial_swap;
+  options.memory_limit_bytes = config.planner.memory_limit.bytes;
   return options;
 }
 

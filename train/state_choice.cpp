@@ -155,7 +155,8 @@ class Chooser {
     for (Problem& problem : choice.problems) problem.budget = budgets_.bytes;
     tried_[count] = -1;
     if (best_ && least_seconds(choice.problems) >= best_->step_s) return;
-    if (best_ && left_s_ <= 0) return;
+    const bool is_stopped = options_.should_stop && options_.should_stop();
+    if (best_ && (left_s_ <= 0 || is_stopped)) return;
     PlanOptions mine = options_;
     // Half of what is left, for this choice may not be the last one.
     mine.time_limit_s = std::max(0.0, shares_time_ ? left_s_ / 2 : left_s_);

@@ -111,6 +111,10 @@ void Started::kill() {
   if (process_ > 0) ::kill(process_, SIGKILL);
 }
 
+void Started::interrupt() {
+  if (process_ > 0) ::kill(process_, SIGINT);
+}
+
 Ended Started::wait() {
   if (process_ > 0) ::waitpid(std::exchange(process_, -1), &status_, 0);
   return {.status = exit_status(status_), .out = read_file(out_), .err = read_file(err_)};

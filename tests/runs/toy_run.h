@@ -35,6 +35,8 @@ class Started {
 
   bool is_running();
   void kill();
+  void interrupt();  // As Ctrl-C.
+  int process() const { return process_; }
   Ended wait();
 
  private:

@@ -200,6 +200,7 @@ TEST(Config, ABudgetNeedsAUnit) {
   EXPECT_THAT(refusal_of({"memory.device_budget=-40%"}), HasSubstr("negative"));
   EXPECT_THAT(refusal_of({"memory.device_budget=0"}), HasSubstr("above 0"));
   EXPECT_THAT(refusal_of({"memory.host_budget=40%"}), HasSubstr("in bytes"));
+  EXPECT_THAT(refusal_of({"planner.memory_limit=40%"}), HasSubstr("bytes, e.g."));
 }
 
 TEST(Config, ABudgetAboveTheDeviceIsRefusedInBytes) {
@@ -350,12 +351,13 @@ void expect_round_trip(const Config& config) {
 
 TEST(Config, WrittenTextGivesTheSameConfigBack) {
   expect_round_trip(parse(kToy));
-  expect_round_trip(
-      parse(kToy, {"train.total_batch_tokens=1024", "optimizer.lr=0.1", "optimizer.schedule=linear",
-                   "memory.device_budget=12.34%", "memory.host_budget=1048577 B",
-                   "memory.optimizer_offload=0.0", "train.on_nonfinite=skip",
-                   "train.seed=9223372036854775807", "planner.profile=estimate",
-                   R"(output.dir="a \"quoted\" \\ \t \u007F é")", "data.val=['x', 'y']"}));
+  expect_round_trip(parse(
+      kToy,
+      {"train.total_batch_tokens=1024", "optimizer.lr=0.1", "optimizer.schedule=linear",
+       "memory.device_budget=12.34%", "memory.host_budget=1048577 B",
+       "memory.optimizer_offload=0.0", "train.on_nonfinite=skip", "train.seed=9223372036854775807",
+       "planner.profile=estimate", "planner.memory_limit=4 GiB",
+       R"(output.dir="a \"quoted\" \\ \t \u007F é")", "data.val=['x', 'y']"}));
   expect_round_trip(parse(R"(model.type = "gpt2"
                model.preset = "gpt2-124m"
                data.train = "all.bin"
