@@ -13,8 +13,9 @@
 namespace olm2 {
 namespace {
 
-constexpr int kMostAttempts = 6;
-constexpr double kProven = 1e-9;  // A relative gap that counts as none.
+constexpr int kMostAttempts = 6;     // With ever smaller budgets.
+constexpr int kMostForbidden = 200;  // Choices that only tolerances let through.
+constexpr double kProven = 1e-9;     // A relative gap that counts as none.
 
 class Deadline {
  public:
@@ -111,15 +112,31 @@ bool found_plan(const Solution& solution) {
          solution.verdict == Solution::Verdict::feasible;
 }
 
-// Solves, arranges and tightens until the exact plan fits.
+// Some slot must be decided otherwise than in `x`.
+Row forbid(const MilpModel& model, std::span<const double> x) {
+  Row row{.terms = {}, .lower = 1, .upper = kUnbounded};
+  for (const int column : model.run) {
+    if (column < 0) continue;
+    const bool runs = x[static_cast<size_t>(column)] > 0.5;
+    row.terms.push_back({.column = column, .factor = runs ? -1.0 : 1.0});
+    if (runs) row.lower -= 1;
+  }
+  return row;
+}
+
+// Solves, arranges and tightens until the exact plan fits.  Without copies the slots that run say
+// everything, and a choice that a solver's tolerances let through is forbidden instead.
 void search(const Question& question, PolicyResult& result) {
   BytesPerTier target = question.problem.budget;
-  for (int attempt = 0; attempt < kMostAttempts && question.deadline.left_s() > 0; ++attempt) {
+  std::vector<Row> forbidden;
+  const int most = question.may_swap ? kMostAttempts : kMostForbidden;
+  for (int attempt = 0; attempt < most && question.deadline.left_s() > 0; ++attempt) {
     MilpModel model = build_model(question.problem, question.slots,
                                   {.may_swap = question.may_swap,
                                    .partial_swap = question.options.partial_swap,
                                    .minimise_budget = false,
                                    .budget = target});
+    model.linear.rows.insert(model.linear.rows.end(), forbidden.begin(), forbidden.end());
     const Solution solution = solve(question, model);
     if (attempt == 0) {
       const double bound_s = (solution.bound - model.preference_ms) / 1e3;
@@ -135,7 +152,11 @@ void search(const Question& question, PolicyResult& result) {
       result.plan = std::move(arrangement.plan);
       return;
     }
-    tighten(target, arrangement.least, question.problem.budget);
+    if (model.swaps.empty()) {
+      forbidden.push_back(forbid(model, solution.x));
+    } else {
+      tighten(target, arrangement.least, question.problem.budget);
+    }
   }
 }
 
@@ -148,11 +169,11 @@ Question ask(const Problem& problem, const PlanOptions& options, bool may_recomp
           .may_swap = may_swap};
 }
 
-PolicyResult empty_result(const Problem& problem) {
+PolicyResult empty_result(const Problem& problem, const PlanOptions& options) {
   return {.status = Status::unknown,
           .plan = {},
           .bound_s = mandatory_seconds(problem),
-          .space = "single0",
+          .space = std::string(narrowest_space(problem, options.space)),
           .solver = glpk_name()};
 }
 
@@ -161,7 +182,7 @@ PolicyResult empty_result(const Problem& problem) {
 PolicyResult plan_by_milp(const Problem& problem, const PlanOptions& options, bool may_recompute,
                           bool may_swap) {
   const Question question = ask(problem, options, may_recompute, may_swap);
-  PolicyResult result = empty_result(problem);
+  PolicyResult result = empty_result(problem, options);
   Arrangement kept = arrange(problem, keep_everything(*problem.graph));
   if (kept.fits(problem.budget)) {
     result.status = Status::optimal;
@@ -204,7 +225,7 @@ std::optional<PolicyResult> minimum_by_milp(const Problem& problem, const PlanOp
   roomy.budget[index_of(Tier::device)] = least_bytes(problem, decisions)[index_of(Tier::device)];
   Arrangement arrangement = arrange(roomy, decisions);
   if (!arrangement.fits(roomy.budget)) return std::nullopt;
-  PolicyResult result = empty_result(problem);
+  PolicyResult result = empty_result(problem, options);
   result.status = Status::feasible;
   result.plan = std::move(arrangement.plan);
   return result;

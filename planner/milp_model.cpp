@@ -104,7 +104,7 @@ class Builder {
     const int32_t turn_node = turn_of(graph_);
     for (int s = 0; s < slot_count_; ++s) {
       const Slot& slot = model_.slots[at(s)];
-      if (!slot.optional && slot.node.index == turn_node) turn_ = s;
+      if (turn_ < 0 && !slot.optional && slot.node.index == turn_node) turn_ = s;
     }
   }
 
@@ -175,7 +175,8 @@ class Builder {
     }
   }
 
-  // A small further output whose node may run again: productions 0 and m, mandatory reads before.
+  // A small further output whose node may run again once: productions 0 and m, mandatory reads
+  // before.
   bool is_minor(const Track& track) const {
     const NodeId producer = graph_.value(track.value).producer;
     if (!producer.valid()) return false;
@@ -186,10 +187,10 @@ class Builder {
     }
     int productions = 0;
     for (const Event& event : track.events) {
-      if (!event.reads && event.optional) ++productions;
-      if (event.reads && productions == 0 && (event.optional || event.slot > turn_)) return false;
+      if (!event.reads) ++productions;
+      if (event.reads && productions == 1 && (event.optional || event.slot > turn_)) return false;
     }
-    return productions == 1;
+    return productions == 2;
   }
 
   bool is_swappable(const Track& track) const {
@@ -217,12 +218,15 @@ class Builder {
   void choose_swap(Track& track) {
     if (!is_swappable(track)) return;
     for (size_t k = 0; k < track.events.size(); ++k) {
-      if (track.events[k].slot <= turn_) track.leave = static_cast<int>(k);
+      const Event& event = track.events[k];
+      if (event.slot <= turn_ && !event.optional) track.leave = static_cast<int>(k);
     }
     bool comes_back = false;
     for (size_t k = 0; k < track.events.size(); ++k) {
       const Event& event = track.events[k];
-      if (event.slot <= turn_ || !event.reads || event.slot == slot_count_) continue;
+      if (event.slot <= turn_ || event.slot == slot_count_) continue;
+      if (!event.reads && !event.optional) break;  // Made again in any case.
+      if (!event.reads) continue;
       track.in[k] = add_part("fetch", track, event.slot);
       comes_back = true;
     }
@@ -243,7 +247,8 @@ class Builder {
     bool read_later = false;
     for (size_t k = count - 1; k-- > 0;) {
       const Event& next = track.events[k + 1];
-      read_later = read_later || next.reads;
+      const bool is_made_next = !next.reads && !next.optional;
+      read_later = next.reads || (read_later && !is_made_next);
       const bool is_needed = !next.optional || track.hold[k + 1].is_constant(1);
       if (!read_later) {
         track.hold[k] = {.column = -1, .constant = 0};
@@ -308,8 +313,8 @@ class Builder {
   }
 
   void add_minor(const Track& track) {
-    const auto again = std::ranges::find_if(
-        track.events, [](const Event& event) { return !event.reads && event.optional; });
+    const auto again =
+        std::ranges::find(track.events.begin() + 1, track.events.end(), false, &Event::reads);
     const int last_before = std::prev(again)->slot;
     const int run = model_.run[at(again->slot)];
     const bool read_later = std::next(again) != track.events.end();
@@ -376,6 +381,10 @@ class Builder {
   void add_production(const Track& track, size_t k) {
     const Event& event = track.events[k];
     const int run = model_.run[at(event.slot)];
+    if (run < 0) {  // What was there before is forgotten: the level before is 0.
+      add_span(-1, event.slot, event.slot, track.units);
+      return;
+    }
     const Level& before = track.hold[k - 1];
     const Level& after = track.hold[k];
     Row once{.terms = {{.column = run, .factor = 1}}, .lower = -kUnbounded, .upper = 1};
@@ -412,18 +421,25 @@ class Builder {
         {.slot = track.events[at(track.leave)].slot, .column = track.w, .units = sent_units});
     made_.push_back({.slot = track.events.front().slot, .column = track.w, .units = sent_units});
     add_copy_cost(track.w, problem_.device_to_host, sent_units);
-    Swap swap{.value = track.value, .column = track.w, .made_again = -1};
-    for (const Event& event : track.events) {
-      if (!event.reads && event.optional) swap.made_again = model_.run[at(event.slot)];
+    Swap swap{.value = track.value, .sent = track.w, .brought_back = {}};
+    for (const int column : track.in) {
+      if (column >= 0) swap.brought_back.push_back(column);
     }
-    if (swap.made_again >= 0 && request_.partial_swap) {  // Else roundings would be infeasible.
-      add_row(
-          "either", track.value, -1,
-          {.terms = {{.column = track.w, .factor = 1}, {.column = swap.made_again, .factor = 1}},
-           .lower = -kUnbounded,
-           .upper = 1});
+    model_.swaps.push_back(std::move(swap));
+    if (request_.partial_swap) forbid_both(track);  // Else roundings would be infeasible.
+  }
+
+  // Nobody brings back what was made again.
+  void forbid_both(const Track& track) {
+    Row later{.terms = {}, .lower = -kUnbounded, .upper = 1};
+    for (size_t k = track.events.size(); k-- > 0 && track.events[k].slot > turn_;) {
+      const Event& event = track.events[k];
+      if (track.in[k] >= 0) later.terms.push_back({.column = track.in[k], .factor = 1});
+      if (event.reads || !event.optional || later.terms.empty()) continue;
+      Row row = later;
+      row.terms.push_back({.column = model_.run[at(event.slot)], .factor = 1});
+      add_row("either", track.value, event.slot, std::move(row));
     }
-    model_.swaps.push_back(swap);
   }
 
   void add_copy_cost(int column, const LinkProfile& link, double units) {
@@ -440,7 +456,7 @@ class Builder {
         .terms = {}, .lower = -kUnbounded, .upper = units(request_.budget[index_of(Tier::host)])};
     for (const Swap& swap : model_.swaps) {
       row.terms.push_back(
-          {.column = swap.column, .factor = units(problem_.padded_bytes(swap.value))});
+          {.column = swap.sent, .factor = units(problem_.padded_bytes(swap.value))});
     }
     add_row("host", {}, -1, std::move(row));
   }
@@ -473,8 +489,10 @@ Decisions decisions_of(const Problem& problem, const MilpModel& model, std::span
   }
   decisions.swapped.resize(problem.graph->values().size(), 0);
   for (const Swap& swap : model.swaps) {
-    const double part = x[at(swap.column)];
-    if (part < 1e-6 || (swap.made_again >= 0 && x[at(swap.made_again)] > 0.5)) continue;
+    double back = 0;
+    for (const int column : swap.brought_back) back += x[at(column)];
+    const double part = x[at(swap.sent)];
+    if (part < 1e-6 || back < 1e-6) continue;
     const int64_t whole = problem.padded_bytes(swap.value);
     const auto wanted = static_cast<int64_t>(std::ceil((part - 1e-7) * static_cast<double>(whole)));
     decisions.swapped[at(swap.value)] = std::min(padded(wanted, problem.alignment), whole);

@@ -4,7 +4,8 @@
 // reads, in slot order; `s` is the slot of event k and `z` the value's padded bytes.  Variables:
 //   r[s] in {0,1}        the optional slot s runs
 //   D[v,k] in [0,1]      the part of v that stays on the device between its events k and k+1
-//   w[v] in [0,1]        the part of v sent to the host after its last event before the turn
+//   w[v] in [0,1]        the part of v sent to the host after its last mandatory event before the
+//                        turn
 //   in[v,k] in [0,1]     the part of v brought back for its event k
 // and those of the copies, two streams of fluid: milp_streams.h.
 // Constraints, with pre = D[v,k-1] + in[v,k]:
@@ -12,14 +13,16 @@
 //   after a read:         D[v,k] <= pre
 //   optional production:  D[v,k-1] + r[s] <= 1  (what is still there cannot be made again)
 //                         D[v,k] <= D[v,k-1] + r[s]
-//   sum over k of in[v,k] <= w[v];  w[v] + r[s] <= 1 for the slot s that makes v again (left out
-//                         where w is an integer: nobody gains by both)
+//   a further production that always runs: D[v,k-1] = 0, D[v,k] free
+//   sum over k of in[v,k] <= w[v];  r[s] + sum over k after s of in[v,k] <= 1 for every slot s that
+//                         makes v again (left out where w is an integer: nobody gains by both)
 //   sum of w z <= host budget
 //   memory at slot s:     state + everything above that is there + workspace + bytes on their way
 //                         <= budget
-// Small further outputs of a node (statistics of a norm) have no variable: they stay unless their
-// node runs again, when they are forgotten in between and made again with the first output.
-// An output that lies on its input (in_place.h) adds only what of the input stays: D[v,k] + w[v].
+// Small further outputs of a node that may run again once (statistics of a norm) have no variable:
+// they stay unless it does, when they are forgotten in between and made again with the first
+// output. An output that lies on its input (in_place.h) adds only what of the input stays: D[v,k] +
+// w[v].
 //
 // Objective: seconds of the mandatory nodes + sum t r + sum z + (1 - 1 / slowdown) times the
 // seconds of every copy, for computing that copies hold up.
@@ -56,8 +59,8 @@ struct Span {
 
 struct Swap {
   ValueId value;
-  int column = 0;       // w
-  int made_again = -1;  // r of the slot that makes the value again; -1: there is none.
+  int sent = 0;                   // The column w.
+  std::vector<int> brought_back;  // The columns in.
 };
 
 struct MilpModel {

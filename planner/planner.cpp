@@ -25,7 +25,8 @@ constexpr int kMaxTries = 8;             // Of a policy, with ever smaller budge
 constexpr int kMoreTries = 3;            // After the first that fits where squeezed.
 constexpr int64_t kPartOfExcess = 4;     // By which the budget is lowered then.
 constexpr size_t kDevice = index_of(Tier::device);
-constexpr std::array<std::string_view, 2> kSpaces = {"auto", "single0"};
+constexpr std::array<std::string_view, 6> kSpaces = {"auto", "single0", "single1",
+                                                     "jit0", "jit1",    "full"};
 
 class Stopwatch {
  public:
@@ -49,6 +50,14 @@ void check_space(const PlanOptions& options) {
 bool is_stopped(const PlanOptions& options) {
   return options.should_stop && options.should_stop();
 }
+
+}  // namespace
+
+std::span<const std::string_view> all_spaces() {
+  return kSpaces;
+}
+
+namespace {
 
 bool has_plan(const PolicyResult& result) {
   return result.status == Status::optimal || result.status == Status::feasible;

@@ -32,7 +32,7 @@ struct PlanOptions {
   // For all solves of one plan_program() together; where they find nothing, up to a quarter more
   // for the smallest plan.
   double time_limit_s = 60;
-  std::string space = "auto";  // "auto" = "single0".
+  std::string space = "auto";  // One of all_spaces().
   bool partial_swap = true;    // Tensors may be swapped in part.
   // How long to search for addresses: steps of the search, as a multiple of what is usual.
   int place_effort = 1;
@@ -118,6 +118,8 @@ struct Policy {
   // and then plans with its own; empty: kernels are measured one by one before the run.
   std::string_view begins_with = {};
 };
+// "auto" and the candidate sets of milp_slots.h: where integer programs look for plans.
+std::span<const std::string_view> all_spaces();
 // Rows by name: none, chen, recompute, swap, olm2.
 std::span<const Policy> all_policies();
 const Policy& find_policy(std::string_view name);  // Throws Error that lists the names.

@@ -202,12 +202,11 @@ void check_planner(const Config& config, const Check& check) {
     check.refuse("planner.memory_limit", to_string(planner.memory_limit),
                  "bytes, e.g. \"4 GiB\", or 0 for half of the machine's memory");
   }
-  if (planner.space != "auto" && planner.space != "single0") {
-    check.later("planner.space", "\"" + planner.space + "\"", "use \"auto\" or \"single0\"");
-  }
   if (planner.place_effort < 1 || planner.place_effort > 1000) {
     check.refuse("planner.place_effort", std::to_string(planner.place_effort), "1 to 1000");
   }
+  check.one_of("planner.space", planner.space,
+               {"auto", "single0", "single1", "jit0", "jit1", "full"});
   if (planner.profile.empty()) {
     check.refuse("planner.profile", "\"\"", "\"measure\", \"estimate\" or a profile's file name");
   }
