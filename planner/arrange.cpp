@@ -14,7 +14,6 @@ constexpr int64_t kSmallestChunk = int64_t{1} << 20;
 constexpr double kLatencies = 20;  // A chunk takes at least as many times what its copy costs.
 constexpr int64_t kFinest = 64;    // A chunk is at least this share of the live bytes.
 constexpr int64_t kMostChunks = 8;
-constexpr double kEarly = 1.25;  // Copies in start as if they took this many times as long.
 
 // A stay of one value on the device.  Positions count the nodes of Decisions::order; -1 is before
 // the step, order.size() after it.
@@ -288,13 +287,13 @@ std::vector<double> send_out(const Story& story, const std::vector<Chunk>& chunk
 }
 
 // Chooses Chunk::issue for copies in, ordered by their readers: just in time.
-void issue_just_in_time(const Story& story, const std::vector<double>& start,
+void issue_just_in_time(const Story& story, double margin, const std::vector<double>& start,
                         std::vector<Chunk>& chunks) {
   double next_start = start.back();
   for (size_t k = chunks.size(); k-- > 0;) {
     Chunk& chunk = chunks[k];
     const double done = std::min(start[at(chunk.back)], next_start);
-    next_start = done - kEarly * copy_seconds(story.problem.host_to_device, chunk.bytes);
+    next_start = done - margin * copy_seconds(story.problem.host_to_device, chunk.bytes);
     const auto later = std::upper_bound(start.begin(), start.end(), next_start);
     const int position = static_cast<int>(later - start.begin()) - 1;
     chunk.issue = std::clamp(position, story.turn + 1, chunk.back);
@@ -316,10 +315,10 @@ void fit_copies_in(const Story& story, std::vector<Chunk>& chunks) {
   }
 }
 
-void bring_back(const Story& story, const std::vector<double>& start, std::vector<Chunk>& chunks,
-                Listing& listing) {
+void bring_back(const Story& story, double margin, const std::vector<double>& start,
+                std::vector<Chunk>& chunks, Listing& listing) {
   std::ranges::stable_sort(chunks, {}, &Chunk::back);
-  issue_just_in_time(story, start, chunks);
+  issue_just_in_time(story, margin, start, chunks);
   fit_copies_in(story, chunks);
   for (const Chunk& chunk : chunks) {
     auto& steps = listing.before[at(chunk.issue)];
@@ -375,7 +374,7 @@ BytesPerTier least_bytes(const Problem& problem, const Decisions& decisions) {
   return least_of(tell(problem, decisions));
 }
 
-Arrangement arrange(const Problem& problem, const Decisions& decisions) {
+Arrangement arrange(const Problem& problem, const Decisions& decisions, double margin) {
   const Story story = tell(problem, decisions);
   Arrangement arrangement;
   arrangement.least = least_of(story);
@@ -386,7 +385,7 @@ Arrangement arrange(const Problem& problem, const Decisions& decisions) {
   drop_dead(story, listing);
   std::vector<Chunk> chunks = chunks_of(story);
   const std::vector<double> start = send_out(story, chunks, listing);
-  bring_back(story, start, chunks, listing);
+  bring_back(story, margin, start, chunks, listing);
   arrangement.plan = write_down(story, listing);
   return arrangement;
 }

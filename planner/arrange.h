@@ -38,7 +38,11 @@ struct Arrangement {
   }
 };
 
-Arrangement arrange(const Problem& problem, const Decisions& decisions);
+// Copies in start as if they took `margin` times as long: more hides better what copies before them
+// delay, and leaves more gaps between addresses.
+inline constexpr double kUsualMargin = 1.25;
+Arrangement arrange(const Problem& problem, const Decisions& decisions,
+                    double margin = kUsualMargin);
 
 // Only Arrangement::least.
 BytesPerTier least_bytes(const Problem& problem, const Decisions& decisions);

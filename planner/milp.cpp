@@ -1,38 +1,21 @@
 #include "planner/milp.h"
 
 #include <algorithm>
-#include <chrono>
-#include <functional>
 #include <numeric>
 
 #include "planner/arrange.h"
+#include "planner/deadline.h"
 #include "planner/glpk_solver.h"
 #include "planner/milp_model.h"
 #include "planner/milp_slots.h"
+#include "planner/search.h"
 
 namespace olm2 {
 namespace {
 
-constexpr int kMostAttempts = 6;     // With ever smaller budgets.
-constexpr int kMostForbidden = 200;  // Choices that only tolerances let through.
-constexpr double kProven = 1e-9;     // A relative gap that counts as none.
-
-class Deadline {
- public:
-  explicit Deadline(const PlanOptions& options)
-      : limit_s_(options.time_limit_s), should_stop_(options.should_stop), start_(Clock::now()) {}
-  double passed_s() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
-  double left_s() const {
-    if (should_stop_ && should_stop_()) return 0;
-    return std::max(0.0, limit_s_ - passed_s());
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  double limit_s_;
-  std::function<bool()> should_stop_;
-  Clock::time_point start_;
-};
+constexpr double kBoundShare = 0.25;  // Of the time limit, for the bound.
+constexpr double kNarrowShare = 0.3;  // Of the time limit, for the narrow space's minimum.
+constexpr std::string_view kWidestSpace = "jit1";  // That "auto" looks into.
 
 struct Question {
   const Problem& problem;
@@ -99,65 +82,9 @@ Decisions recompute_greedily(const Question& question) {
   return run_slots(question, runs);
 }
 
-// Lowers what the model may use by what its last decisions exceed.
-void tighten(BytesPerTier& target, const BytesPerTier& least, const BytesPerTier& budget) {
-  for (const Tier tier : {Tier::device, Tier::host}) {
-    const size_t t = index_of(tier);
-    target[t] = std::max<int64_t>(0, target[t] - std::max<int64_t>(0, least[t] - budget[t]));
-  }
-}
-
 bool found_plan(const Solution& solution) {
   return solution.verdict == Solution::Verdict::optimal ||
          solution.verdict == Solution::Verdict::feasible;
-}
-
-// Some slot must be decided otherwise than in `x`.
-Row forbid(const MilpModel& model, std::span<const double> x) {
-  Row row{.terms = {}, .lower = 1, .upper = kUnbounded};
-  for (const int column : model.run) {
-    if (column < 0) continue;
-    const bool runs = x[static_cast<size_t>(column)] > 0.5;
-    row.terms.push_back({.column = column, .factor = runs ? -1.0 : 1.0});
-    if (runs) row.lower -= 1;
-  }
-  return row;
-}
-
-// Solves, arranges and tightens until the exact plan fits.  Without copies the slots that run say
-// everything, and a choice that a solver's tolerances let through is forbidden instead.
-void search(const Question& question, PolicyResult& result) {
-  BytesPerTier target = question.problem.budget;
-  std::vector<Row> forbidden;
-  const int most = question.may_swap ? kMostAttempts : kMostForbidden;
-  for (int attempt = 0; attempt < most && question.deadline.left_s() > 0; ++attempt) {
-    MilpModel model = build_model(question.problem, question.slots,
-                                  {.may_swap = question.may_swap,
-                                   .partial_swap = question.options.partial_swap,
-                                   .minimise_budget = false,
-                                   .budget = target});
-    model.linear.rows.insert(model.linear.rows.end(), forbidden.begin(), forbidden.end());
-    const Solution solution = solve(question, model);
-    if (attempt == 0) {
-      const double bound_s = (solution.bound - model.preference_ms) / 1e3;
-      result.bound_s = std::max(result.bound_s, bound_s);
-    }
-    if (!found_plan(solution)) return;
-    Arrangement arrangement =
-        arrange(question.problem, decisions_of(question.problem, model, solution.x));
-    if (arrangement.fits(question.problem.budget)) {
-      const double gap = solution.objective - solution.bound;
-      const bool proven = attempt == 0 && gap <= kProven * solution.objective;
-      result.status = proven ? Status::optimal : Status::feasible;
-      result.plan = std::move(arrangement.plan);
-      return;
-    }
-    if (model.swaps.empty()) {
-      forbidden.push_back(forbid(model, solution.x));
-    } else {
-      tighten(target, arrangement.least, question.problem.budget);
-    }
-  }
 }
 
 Question ask(const Problem& problem, const PlanOptions& options, bool may_recompute,
@@ -189,15 +116,20 @@ PolicyResult plan_by_milp(const Problem& problem, const PlanOptions& options, bo
     result.plan = std::move(kept.plan);
     return result;
   }
-  search(question, result);
-  if (result.status != Status::unknown) return result;
+  const TurnBound bound = options.bound ? *options.bound
+                                        : turn_bound(problem, may_recompute, may_swap,
+                                                     kBoundShare * options.time_limit_s);
+  result.bound_s = std::max(result.bound_s, bound.seconds);
+  PlanOptions rest = options;
+  rest.time_limit_s = question.deadline.left_s();
+  PolicyResult found = search_plans(problem, rest, bound, may_recompute, may_swap);
+  if (found.status != Status::unknown) return found;
   Arrangement greedy = arrange(problem, recompute_greedily(question));
   if (greedy.fits(problem.budget)) {
     result.status = Status::feasible;
     result.plan = std::move(greedy.plan);
     return result;
   }
-  PlanOptions rest = options;
   rest.time_limit_s = question.deadline.left_s();
   std::optional<PolicyResult> smallest = minimum_by_milp(problem, rest, may_recompute, may_swap);
   const bool fits = smallest && replay(problem, smallest->plan).peak[index_of(Tier::device)] <=
@@ -209,8 +141,11 @@ PolicyResult plan_by_milp(const Problem& problem, const PlanOptions& options, bo
   return result;
 }
 
-std::optional<PolicyResult> minimum_by_milp(const Problem& problem, const PlanOptions& options,
-                                            bool may_recompute, bool may_swap) {
+namespace {
+
+// The smallest plan of one candidate set.
+std::optional<PolicyResult> minimum_in(const Problem& problem, const PlanOptions& options,
+                                       bool may_recompute, bool may_swap) {
   const Question question = ask(problem, options, may_recompute, may_swap);
   MilpModel model = build_model(problem, question.slots,
                                 {.may_swap = may_swap,
@@ -229,6 +164,25 @@ std::optional<PolicyResult> minimum_by_milp(const Problem& problem, const PlanOp
   result.status = Status::feasible;
   result.plan = std::move(arrangement.plan);
   return result;
+}
+
+}  // namespace
+
+std::optional<PolicyResult> minimum_by_milp(const Problem& problem, const PlanOptions& options,
+                                            bool may_recompute, bool may_swap) {
+  const Deadline deadline(options);
+  PlanOptions part = options;
+  const bool widens = options.space == "auto" && may_recompute;
+  if (widens) part.time_limit_s = kNarrowShare * options.time_limit_s;
+  std::optional<PolicyResult> best = minimum_in(problem, part, may_recompute, may_swap);
+  if (!widens || narrowest_space(problem, options.space) == "full") return best;
+  part.space = kWidestSpace;
+  part.time_limit_s = deadline.left_s();
+  std::optional<PolicyResult> wide = minimum_in(problem, part, may_recompute, may_swap);
+  const auto bytes = [&](const PolicyResult& result) {
+    return replay(problem, result.plan).peak[index_of(Tier::device)];
+  };
+  return wide && (!best || bytes(*wide) < bytes(*best)) ? std::move(wide) : std::move(best);
 }
 
 }  // namespace olm2

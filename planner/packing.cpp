@@ -174,6 +174,7 @@ Packing pack(std::span<const BoxGroup> groups, int64_t base, const PackOptions& 
       if (best.packing.top <= goal) return std::move(best.packing);
     }
   }
+  if (options.effort == 0) return std::move(best.packing);
   improve(groups, base, goal, options.effort, best);
   lower_top(groups, base, goal, options.effort, best.packing);
   return std::move(best.packing);

@@ -42,7 +42,8 @@ int64_t max_live(std::span<const BoxGroup> groups);
 int64_t least_top(std::span<const BoxGroup> groups, int64_t base);
 
 struct PackOptions {
-  // How long to search, in steps: twice the effort, twice the steps, on every machine.
+  // How long to search, in steps: twice the effort, twice the steps, on every machine; 0: orders
+  // only.
   int effort = 1;
   int64_t enough = 0;  // A top that need not be beaten.
 };

@@ -148,7 +148,9 @@ Found best_plan(const Problem& problem, const Policy& policy, const PlanOptions&
     if (name == "chen") {  // Needs no solver.
       consider(plan_until_it_fits(problem, find_policy(name), options, Stopwatch()), found);
     } else if (wants_more()) {
-      consider(plan_until_it_fits(problem, find_policy(name), options, watch), found);
+      PlanOptions other = options;
+      other.bound = nullptr;  // That of another question.
+      consider(plan_until_it_fits(problem, find_policy(name), other, watch), found);
     }
   }
   return found;
@@ -277,6 +279,7 @@ Planned plan_program(const Problem& problem, const PlanOptions& asked) {
   const TurnBound bound = bound_for(problem, policy, options);
   certificate.bound_s = std::max(certificate.bound_s, bound.seconds);
   certificate.bound_space = bound.text;
+  options.bound = std::make_shared<const TurnBound>(bound);
   Found found;
   if (bound.fits) found = best_plan(problem, policy, options, watch);
   std::optional<Realized>& best = found.realized;

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -26,6 +27,8 @@ namespace olm2 {
 enum class Status : uint8_t { optimal, feasible, infeasible, unknown };
 std::string_view to_string(Status status);
 
+struct TurnBound;
+
 struct PlanOptions {
   std::string policy = "olm2";
   double gap = 0.005;  // Relative; the solver stops there.
@@ -36,6 +39,8 @@ struct PlanOptions {
   bool partial_swap = true;    // Tensors may be swapped in part.
   // How long to search for addresses: steps of the search, as a multiple of what is usual.
   int place_effort = 1;
+  // What is proven for this question already (bound.h), to guide the search; null: the policy asks.
+  std::shared_ptr<const TurnBound> bound = {};
   // Called now and then with the seconds spent and the gap so far (negative: no plan yet).
   std::function<void(double seconds, double gap)> progress = {};
   // Planning ends soon after this says true, with the best plan so far.  Asked often, on the thread
@@ -144,7 +149,7 @@ Schedule lower(const Problem& problem, const Plan& plan);
 
 struct PlaceOptions {
   uint64_t random_seed = 0;  // Not 0: random legal addresses, for tests.
-  int effort = 1;            // How long to search, as PlanOptions::place_effort.
+  int effort = 1;            // How long to search, as PlanOptions::place_effort; 0: not at all.
   BytesPerTier enough{};     // Arenas that need not be beaten.
 };
 

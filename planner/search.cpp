@@ -1,0 +1,219 @@
+#include "planner/search.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "planner/arrange.h"
+#include "planner/deadline.h"
+#include "planner/glpk_solver.h"
+#include "planner/guide.h"
+#include "planner/milp_model.h"
+#include "planner/milp_slots.h"
+#include "planner/realize.h"
+#include "planner/solver_process.h"
+
+namespace olm2 {
+namespace {
+
+constexpr int kMostAttempts = 4;     // Of a stage, with ever smaller budgets.
+constexpr int kMostForbidden = 200;  // Choices that only tolerances or addresses forbid.
+constexpr int kMostInVain = 2;
+constexpr double kSolveShare = 0.2;  // Of the time limit, for one program.
+constexpr std::array<double, 4> kMargins = {kUsualMargin, 1.0, 2.0, 4.0};
+
+constexpr std::array<Stage, 9> kStages = {{{"single0", 1},
+                                           {"single1", 1},
+                                           {"single1", 2},
+                                           {"jit0", 1},
+                                           {"jit0", 2},
+                                           {"jit1", 4},
+                                           {"single0", kEverything},
+                                           {"single1", kEverything},
+                                           {"jit0", kEverything}}};
+
+struct Best {
+  Plan plan;
+  Decisions decisions;
+  double seconds = std::numeric_limits<double>::infinity();
+  std::string space;
+};
+
+class Search {
+ public:
+  Search(const Problem& problem, const PlanOptions& options, const TurnBound& bound,
+         bool may_recompute, bool may_swap)
+      : problem_(problem),
+        options_(options),
+        bound_(bound),
+        guide_(problem, bound),
+        deadline_(options),
+        may_recompute_(may_recompute),
+        may_swap_(may_swap) {}
+
+  PolicyResult run() {
+    const SolverSession session;
+    int in_vain = 0;  // Stages in a row that brought nothing.
+    for (const Stage& stage : stages()) {
+      if (is_done() || (options_.space == "auto" && in_vain == kMostInVain)) break;
+      const double before = best_.seconds;
+      try_stage(stage);
+      in_vain = has_plan() && best_.seconds == before ? in_vain + 1 : 0;
+    }
+    PolicyResult result{.status = Status::unknown,
+                        .plan = {},
+                        .bound_s = bound_.seconds,
+                        .space = std::string(narrowest_space(problem_, options_.space)),
+                        .solver = glpk_name()};
+    if (!has_plan()) return result;
+    result.status = Status::feasible;
+    result.plan = std::move(best_.plan);
+    result.space = best_.space;
+    return result;
+  }
+
+ private:
+  bool has_plan() const { return std::isfinite(best_.seconds); }
+  bool is_done() const {
+    constexpr double kRounding = 1e-9;
+    const double enough_s = bound_.seconds * (1 + kRounding);
+    const bool is_close = has_plan() && best_.seconds * (1 - options_.gap) <= enough_s;
+    return is_close || deadline_.left_s() == 0;
+  }
+
+  // Without recomputing all candidate sets are the same.
+  std::vector<Stage> stages() const {
+    const std::string_view narrowest = narrowest_space(problem_, options_.space);
+    if (!may_recompute_) return {{"single0", kEverything}};
+    if (narrowest == "full") return {{"full", kEverything}};
+    std::vector<Stage> result;
+    for (const Stage& stage : kStages) {
+      if (options_.space == "auto" || options_.space == stage.space) result.push_back(stage);
+    }
+    if (options_.space != "auto") {
+      result.push_back({narrowest, 2});
+      result.push_back({narrowest, kEverything});
+    }
+    return result;
+  }
+
+  void try_stage(const Stage& stage) {
+    const GuidedSlots guided = guide_.choose(stage, may_recompute_);
+    if (!seen_.insert(guided.key()).second) return;
+    BytesPerTier target = problem_.budget;
+    std::vector<Row> forbidden;
+    const int most = may_swap_ ? kMostAttempts : kMostForbidden;
+    for (int attempt = 0; attempt < most && deadline_.left_s() > 0; ++attempt) {
+      MilpModel model = build_model(problem_, guided.slots,
+                                    {.may_swap = may_swap_,
+                                     .partial_swap = options_.partial_swap,
+                                     .minimise_budget = false,
+                                     .budget = target});
+      guide_.require(guided, model);
+      model.linear.rows.insert(model.linear.rows.end(), forbidden.begin(), forbidden.end());
+      const Solution solution = solve_model(model);
+      if (solution.x.empty()) return;
+      const BytesPerTier excess = consider(decisions_of(problem_, model, solution.x), stage);
+      if (excess == BytesPerTier{} || is_done()) return;
+      if (model.swaps.empty()) {
+        forbidden.push_back(forbid(model, solution.x));
+      } else {
+        for (size_t t = 0; t < kTierCount; ++t)
+          target[t] = std::max<int64_t>(0, target[t] - excess[t]);
+      }
+    }
+  }
+
+  Solution solve_model(MilpModel& model) {
+    const std::vector<Row> rows = likely_memory_rows(model);
+    model.linear.rows.insert(model.linear.rows.end(), rows.begin(), rows.end());
+    SolverRequest request{
+        .gap = options_.gap / 2,
+        .time_limit_s = limit_s(model),
+        .broken_rows = [&](std::span<const double> x) { return broken_memory_rows(model, x); },
+        .should_stop = options_.should_stop,
+        .start = has_plan() ? start_of(model, best_.decisions) : std::vector<double>{},
+        .memory_limit_bytes = options_.memory_limit_bytes,
+    };
+    if (options_.progress) {
+      request.progress = [&](double) { report(); };
+    }
+    Solution solution = solve(model.linear, request);
+    return solution;
+  }
+
+  // Of one program: what is worth while for its size, and no more than its share.
+  double limit_s(const MilpModel& model) const {
+    const double worth_s = 1 + 2e-3 * static_cast<double>(model.linear.columns.size());
+    return std::min({deadline_.left_s(), kSolveShare * options_.time_limit_s, worth_s});
+  }
+
+  void report() const {
+    if (!options_.progress) return;
+    options_.progress(deadline_.passed_s(), has_plan() ? 1 - bound_.seconds / best_.seconds : -1.0);
+  }
+
+  // Bytes by which decisions exceed the budgets, with addresses if they have any; keeps the plan
+  // if it fits, squeezed or not, and is the fastest.
+  BytesPerTier consider(const Decisions& decisions, const Stage& stage) {
+    BytesPerTier excess{};
+    bool is_first = true;
+    const bool moves = std::ranges::any_of(decisions.swapped, [](int64_t b) { return b > 0; });
+    for (const double margin : kMargins) {
+      if (!moves && margin != kMargins.front()) break;  // A margin of copies.
+      const Arrangement arrangement = arrange(problem_, decisions, margin);
+      if (!arrangement.fits(problem_.budget)) return excess_of(arrangement.least);
+      Realized realized = realize(problem_, arrangement.plan, quickly_);
+      const bool is_faster = realized.seconds < best_.seconds;
+      BytesPerTier more = excess_of(realized.schedule.arena);
+      if (more != BytesPerTier{} && is_faster) {
+        realized = realize(problem_, arrangement.plan, well_);
+        more = excess_of(realized.schedule.arena);
+        if (more != BytesPerTier{}) realized = squeeze(problem_, realized, well_);
+      }
+      if (is_first || more < excess) excess = more;
+      is_first = false;
+      if (is_within(realized.schedule.arena, problem_.budget) && realized.seconds < best_.seconds) {
+        best_ = {.plan = std::move(realized.plan),
+                 .decisions = decisions,
+                 .seconds = realized.seconds,
+                 .space = std::string(stage.space)};
+        report();
+      }
+      if (is_done()) break;
+    }
+    return excess;
+  }
+
+  BytesPerTier excess_of(const BytesPerTier& bytes) const {
+    BytesPerTier excess{};
+    for (size_t t = 0; t < kTierCount; ++t) {
+      excess[t] = std::max<int64_t>(0, bytes[t] - problem_.budget[t]);
+    }
+    return excess;
+  }
+
+  const Problem& problem_;
+  const PlanOptions& options_;
+  const TurnBound& bound_;
+  Guide guide_;
+  Deadline deadline_;
+  bool may_recompute_;
+  bool may_swap_;
+  // Addresses: only as good as the budget asks for, and at first without a search.
+  PlaceOptions well_{.effort = options_.place_effort, .enough = problem_.budget};
+  PlaceOptions quickly_{.effort = 0, .enough = problem_.budget};
+  Best best_;
+  std::set<std::string> seen_;  // Slots tried so far.
+};
+
+}  // namespace
+
+PolicyResult search_plans(const Problem& problem, const PlanOptions& options,
+                          const TurnBound& bound, bool may_recompute, bool may_swap) {
+  return Search(problem, options, bound, may_recompute, may_swap).run();
+}
+
+}  // namespace olm2
