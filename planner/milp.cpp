@@ -6,6 +6,7 @@
 #include "planner/arrange.h"
 #include "planner/deadline.h"
 #include "planner/glpk_solver.h"
+#include "planner/guide.h"
 #include "planner/milp_model.h"
 #include "planner/milp_slots.h"
 #include "planner/search.h"
@@ -13,6 +14,8 @@
 namespace olm2 {
 namespace {
 
+constexpr int kMostAttempts = 6;      // With ever smaller budgets.
+constexpr int kMostForbidden = 200;   // Choices that only tolerances let through.
 constexpr double kBoundShare = 0.25;  // Of the time limit, for the bound.
 constexpr double kNarrowShare = 0.3;  // Of the time limit, for the narrow space's minimum.
 constexpr std::string_view kWidestSpace = "jit1";  // That "auto" looks into.
@@ -87,6 +90,51 @@ bool found_plan(const Solution& solution) {
          solution.verdict == Solution::Verdict::feasible;
 }
 
+// Lowers what the model may use by what its last decisions exceed.
+void tighten(BytesPerTier& target, const BytesPerTier& least, const BytesPerTier& budget) {
+  for (size_t t = 0; t < kTierCount; ++t) {
+    target[t] = std::max<int64_t>(0, target[t] - std::max<int64_t>(0, least[t] - budget[t]));
+  }
+}
+
+// The narrowest candidate set, unguided: solves, arranges and tightens until the exact plan fits.
+// Without copies the slots that run say everything, and a choice that a solver's tolerances let
+// through is forbidden instead.  False: no plan was found.
+bool solve_narrow(const Question& question, PolicyResult& result) {
+  BytesPerTier target = question.problem.budget;
+  std::vector<Row> forbidden;
+  const int most = question.may_swap ? kMostAttempts : kMostForbidden;
+  for (int attempt = 0; attempt < most && question.deadline.left_s() > 0; ++attempt) {
+    MilpModel model = build_model(question.problem, question.slots,
+                                  {.may_swap = question.may_swap,
+                                   .partial_swap = question.options.partial_swap,
+                                   .minimise_budget = false,
+                                   .budget = target});
+    model.linear.rows.insert(model.linear.rows.end(), forbidden.begin(), forbidden.end());
+    const Solution solution = solve(question, model);
+    if (!found_plan(solution)) return false;
+    Arrangement arrangement =
+        arrange(question.problem, decisions_of(question.problem, model, solution.x));
+    if (arrangement.fits(question.problem.budget)) {
+      result.status = Status::feasible;
+      result.plan = std::move(arrangement.plan);
+      return true;
+    }
+    if (model.swaps.empty()) {
+      forbidden.push_back(forbid(model, solution.x));
+    } else {
+      tighten(target, arrangement.least, question.problem.budget);
+    }
+  }
+  return false;
+}
+
+TurnBound bound_of(const Question& question, bool may_recompute) {
+  if (question.options.bound) return *question.options.bound;
+  return turn_bound(question.problem, may_recompute, question.may_swap,
+                    kBoundShare * question.options.time_limit_s);
+}
+
 Question ask(const Problem& problem, const PlanOptions& options, bool may_recompute,
              bool may_swap) {
   return {.problem = problem,
@@ -116,10 +164,9 @@ PolicyResult plan_by_milp(const Problem& problem, const PlanOptions& options, bo
     result.plan = std::move(kept.plan);
     return result;
   }
-  const TurnBound bound = options.bound ? *options.bound
-                                        : turn_bound(problem, may_recompute, may_swap,
-                                                     kBoundShare * options.time_limit_s);
+  const TurnBound bound = bound_of(question, may_recompute);
   result.bound_s = std::max(result.bound_s, bound.seconds);
+  if (solve_narrow(question, result)) return result;
   PlanOptions rest = options;
   rest.time_limit_s = question.deadline.left_s();
   PolicyResult found = search_plans(problem, rest, bound, may_recompute, may_swap);
@@ -167,6 +214,15 @@ std::optional<PolicyResult> minimum_in(const Problem& problem, const PlanOptions
 }
 
 }  // namespace
+
+PolicyResult widen_by_milp(const Problem& problem, const PlanOptions& options, bool may_recompute,
+                           bool may_swap) {
+  const Question question = ask(problem, options, may_recompute, may_swap);
+  PlanOptions rest = options;
+  const TurnBound bound = bound_of(question, may_recompute);
+  rest.time_limit_s = question.deadline.left_s();
+  return search_plans(problem, rest, bound, may_recompute, may_swap);
+}
 
 std::optional<PolicyResult> minimum_by_milp(const Problem& problem, const PlanOptions& options,
                                             bool may_recompute, bool may_swap) {

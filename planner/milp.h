@@ -21,6 +21,11 @@ namespace olm2 {
 PolicyResult plan_by_milp(const Problem& problem, const PlanOptions& options, bool may_recompute,
                           bool may_swap);
 
+// The fastest plan that ever wider candidate sets hold, with addresses (search.h): for where the
+// narrow one's plan is too far from the bound.  Unknown, with an empty plan, where none was found.
+PolicyResult widen_by_milp(const Problem& problem, const PlanOptions& options, bool may_recompute,
+                           bool may_swap);
+
 // The plan with the smallest peak of device bytes found, whatever its time; other tiers as in
 // problem.budget.  Its peak is what replay says; problem.budget of the device plays no part.
 // Empty if time did not suffice.

@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ constexpr int kMaxTries = 8;             // Of a policy, with ever smaller budge
 constexpr int kMoreTries = 3;            // After the first that fits where squeezed.
 constexpr int64_t kPartOfExcess = 4;     // By which the budget is lowered then.
 constexpr size_t kDevice = index_of(Tier::device);
+constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr std::array<std::string_view, 6> kSpaces = {"auto", "single0", "single1",
                                                      "jit0", "jit1",    "full"};
 
@@ -137,6 +139,15 @@ Found best_plan(const Problem& problem, const Policy& policy, const PlanOptions&
     return !is_close_enough(found, options) && watch.seconds() < options.time_limit_s &&
            !is_stopped(options);
   };
+  if (policy.widen != nullptr && wants_more()) {
+    Policy wider = policy;
+    wider.plan = policy.widen;
+    Found other = plan_until_it_fits(problem, wider, options, watch);
+    const std::string space = other.first.space;
+    const double before_s = found.realized ? found.realized->seconds : kNever;
+    consider(std::move(other), found);
+    if (found.realized && found.realized->seconds < before_s) found.first.space = space;
+  }
   // Whole tensors leave fewer gaps between addresses.
   if (policy.swaps && options.partial_swap &&
       (found.loss_bytes > 0 || found.is_squeezed || !found.realized) && wants_more()) {

@@ -109,6 +109,8 @@ struct Policy {
   std::string_view summary;
   std::string_view source;  // Paper.
   PolicyResult (*plan)(const Problem& problem, const PlanOptions& options) = nullptr;
+  // A longer search, asked where `plan` is further from the bound than the asked gap; null: none.
+  PolicyResult (*widen)(const Problem& problem, const PlanOptions& options) = nullptr;
   // Plans among which the one of the smallest device arena is; other tiers within their budgets.
   std::vector<Plan> (*smallest)(const Problem& problem, const PlanOptions& options) = nullptr;
   bool copies = false;  // Uses the tiers below the device where they have room.

@@ -14,6 +14,11 @@ namespace olm2 {
 namespace {
 
 template <bool may_recompute, bool may_swap>
+PolicyResult widen_milp(const Problem& problem, const PlanOptions& options) {
+  return widen_by_milp(problem, options, may_recompute, may_swap);
+}
+
+template <bool may_recompute, bool may_swap>
 PolicyResult plan_milp(const Problem& problem, const PlanOptions& options) {
   return plan_by_milp(problem, options, may_recompute, may_swap);
 }
@@ -105,6 +110,7 @@ constexpr std::array<Policy, 11> kPolicies = {{
      .summary = "recompute the tensors that cost least, by mixed-integer programming",
      .source = "Jain et al. 2020 (Checkmate), arXiv:1910.02653",
      .plan = plan_milp<true, false>,
+     .widen = widen_milp<true, false>,
      .smallest = smallest_milp<true, false>,
      .bound_copies = false,
      .contains = kInRecompute},
@@ -120,6 +126,7 @@ constexpr std::array<Policy, 11> kPolicies = {{
      .summary = "recompute some, move some, keep the rest: the fastest mix, with a bound",
      .source = "planner/README.md; Beaumont et al. 2021 (rotor, POFO) for the idea of the mix",
      .plan = plan_milp<true, true>,
+     .widen = widen_milp<true, true>,
      .smallest = smallest_milp<true, true>,
      .copies = true,
      .swaps = true,

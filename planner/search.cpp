@@ -21,7 +21,8 @@ namespace {
 constexpr int kMostAttempts = 4;     // Of a stage, with ever smaller budgets.
 constexpr int kMostForbidden = 200;  // Choices that only tolerances or addresses forbid.
 constexpr int kMostInVain = 2;
-constexpr double kSolveShare = 0.2;  // Of the time limit, for one program.
+constexpr double kSolveShare = 0.2;  // Of the time limit, for one program ...
+constexpr double kFirstShare = 0.6;  // ... and as long as there is no plan at all.
 constexpr std::array<double, 4> kMargins = {kUsualMargin, 1.0, 2.0, 4.0};
 
 constexpr std::array<Stage, 9> kStages = {{{"single0", 1},
@@ -146,6 +147,7 @@ class Search {
 
   // Of one program: what is worth while for its size, and no more than its share.
   double limit_s(const MilpModel& model) const {
+    if (!has_plan()) return std::min(deadline_.left_s(), kFirstShare * options_.time_limit_s);
     const double worth_s = 1 + 2e-3 * static_cast<double>(model.linear.columns.size());
     return std::min({deadline_.left_s(), kSolveShare * options_.time_limit_s, worth_s});
   }
@@ -169,9 +171,11 @@ class Search {
       const bool is_faster = realized.seconds < best_.seconds;
       BytesPerTier more = excess_of(realized.schedule.arena);
       if (more != BytesPerTier{} && is_faster) {
-        realized = realize(problem_, arrangement.plan, well_);
-        more = excess_of(realized.schedule.arena);
-        if (more != BytesPerTier{}) realized = squeeze(problem_, realized, well_);
+        realized = squeeze(problem_, realized, quickly_);
+        if (!is_within(realized.schedule.arena, problem_.budget) && !has_plan()) {
+          realized = realize(problem_, arrangement.plan, well_);
+          more = excess_of(realized.schedule.arena);
+        }
       }
       if (is_first || more < excess) excess = more;
       is_first = false;

@@ -11,7 +11,8 @@
 // model's budget is lowered by the excess.
 //
 // The result is a function of problem and options unless time ends a solve: one program gets a
-// fifth of the time limit, so that wider ones are tried where a narrow one is hard.
+// fifth of the time limit, so that wider ones are tried where a narrow one is hard, but more as
+// long as there is no plan.
 #pragma once
 
 #include "planner/bound.h"
