@@ -105,6 +105,30 @@ struct Attempt {
   Packing packing;
 };
 
+void try_orders(std::span<const BoxGroup> groups, int64_t base, int64_t goal, Attempt& best) {
+  for (const Order& order : good_orders(groups)) {
+    for (const Fit fit : {Fit::first, Fit::best}) {
+      if (best.packing.top <= goal) return;
+      Packing packing = pack_in_order(groups, base, order, fit, best.packing.top);
+      if (packing.top < best.packing.top) best = {order, fit, std::move(packing)};
+    }
+  }
+}
+
+// As if what has no choice were never free.  Greedy orders may profit from using fewer bytes; so
+// freeing some early never costs any.
+void try_orders_above_fixed(std::span<const BoxGroup> groups, int64_t base, int64_t goal,
+                            Attempt& best) {
+  int64_t above = base;
+  std::vector<BoxGroup> others(groups.begin(), groups.end());
+  for (BoxGroup& group : others) {
+    if (!group.fixed_at) continue;
+    above = std::max(above, top_of(group, *group.fixed_at));
+    group.boxes.clear();
+  }
+  if (above > base) try_orders(others, above, goal, best);
+}
+
 // Pulls a group that touches the top forward in the order, or swaps two groups, and keeps what is
 // not worse.  For few boxes: every try places all of them.
 void improve(std::span<const BoxGroup> groups, int64_t base, int64_t goal, int effort,
@@ -167,14 +191,9 @@ Packing pack(std::span<const BoxGroup> groups, int64_t base, const PackOptions& 
   const int64_t goal = std::max(least_top(groups, base), options.enough);
   Attempt best;
   best.packing.top = std::numeric_limits<int64_t>::max();
-  for (const Order& order : good_orders(groups)) {
-    for (const Fit fit : {Fit::first, Fit::best}) {
-      Packing packing = pack_in_order(groups, base, order, fit, best.packing.top);
-      if (packing.top < best.packing.top) best = {order, fit, std::move(packing)};
-      if (best.packing.top <= goal) return std::move(best.packing);
-    }
-  }
-  if (options.effort == 0) return std::move(best.packing);
+  try_orders(groups, base, goal, best);
+  try_orders_above_fixed(groups, base, goal, best);
+  if (options.effort == 0 || best.packing.top <= goal) return std::move(best.packing);
   improve(groups, base, goal, options.effort, best);
   lower_top(groups, base, goal, options.effort, best.packing);
   return std::move(best.packing);

@@ -134,6 +134,29 @@ TEST(Packing, WorksAroundWhatHasNoChoice) {
   }
 }
 
+// What has no choice and is free for a while is never worse than what is never free.
+TEST(Packing, NeedsNoMoreWhereFixedBytesAreFreeForAWhile) {
+  std::mt19937_64 random(3);
+  int better = 0;
+  for (int round = 0; round < 300; ++round) {
+    std::vector<BoxGroup> groups;
+    for (int g = 0; g < 24; ++g) {
+      const auto first = static_cast<int32_t>(random() % 20);
+      groups.push_back(single(1 + static_cast<int64_t>(random() % 25), first,
+                              first + static_cast<int32_t>(random() % 10)));
+    }
+    const int64_t above = pack(groups, 30, {.effort = 0}).top;
+    const auto end = static_cast<int32_t>(random() % 30);
+    groups.push_back(single(12, -1, end, 10));
+    groups.push_back(single(8, -1, 29, 22));
+    const Packing packing = pack(groups, 10, {.effort = 0});
+    expect_legal(groups, packing, 10);
+    EXPECT_LE(packing.top, above) << round;
+    better += packing.top < above ? 1 : 0;
+  }
+  EXPECT_GT(better, 0);
+}
+
 // The least top by trying every offset, or `limit` if it is not below; sizes are a few units.
 int64_t least_top_by_trying(const std::vector<BoxGroup>& groups, int64_t base, int64_t limit) {
   std::vector<int64_t> offset(groups.size(), 0);
