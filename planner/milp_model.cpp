@@ -12,8 +12,9 @@ namespace olm2 {
 namespace {
 
 constexpr double kMilliseconds = 1e3;
-constexpr double kPreference = 1e-6;      // Cost of a needless copy, relative to its time.
-constexpr int64_t kSmallestSwap = 1024;   // Smaller than the largest value by this: never swapped.
+constexpr double kPreference = 1e-6;     // Cost of a needless copy, relative to its time.
+constexpr double kEarliness = 3e-4;      // Of sending what is made last instead of first, likewise.
+constexpr int64_t kSmallestSwap = 1024;  // Smaller than the largest value by this: never swapped.
 constexpr int64_t kSmallestTracked = 16;  // Further outputs smaller by this get no variable.
 
 size_t at(int32_t index) {
@@ -421,12 +422,26 @@ class Builder {
         {.slot = track.events[at(track.leave)].slot, .column = track.w, .units = sent_units});
     made_.push_back({.slot = track.events.front().slot, .column = track.w, .units = sent_units});
     add_copy_cost(track.w, problem_.device_to_host, sent_units);
+    prefer_early(track);
     Swap swap{.value = track.value, .sent = track.w, .brought_back = {}};
     for (const int column : track.in) {
       if (column >= 0) swap.brought_back.push_back(column);
     }
     model_.swaps.push_back(std::move(swap));
     if (request_.partial_swap) forbid_both(track);  // Else roundings would be infeasible.
+  }
+
+  // Of values that serve equally well, the first ones are sent, and whole: the link has work from
+  // the beginning, one value at most is cut, and pieces that must return to their place beside the
+  // rest are few.  They pack badly.
+  void prefer_early(const Track& track) {
+    if (request_.minimise_budget) return;
+    const double lateness = track.events.front().slot / static_cast<double>(turn_);
+    const double seconds =
+        static_cast<double>(graph_.type(track.value).bytes()) / problem_.device_to_host.bytes_per_s;
+    const double cost = seconds * kMilliseconds * kEarliness * std::max(0.0, lateness);
+    model_.linear.columns[at(track.w)].cost += cost;
+    model_.preference_ms += cost;
   }
 
   // Nobody brings back what was made again.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "core/error.h"
@@ -223,6 +224,26 @@ TEST(Milp, PartialSwapMovesPartsWithoutABoundAboveThatOfWholes) {
     return entry.second < program.graph.type({entry.first}).bytes();
   }));
   EXPECT_LE(in_parts.bound_s, as_wholes.bound_s * (1 + 1e-9));
+}
+
+// Pieces that must return to their place beside the rest pack badly.
+TEST(Milp, CutsOneOfTheValuesThatItSends) {
+  const Program program = gpt_step({.layers = 6});
+  Problem problem = problem_of(program, kToyMachine);
+  add_links(problem, 3e8, 1.0, int64_t{1} << 40);
+  for (const double fraction : {0.8, 0.7, 0.6}) {
+    set_device_budget(problem, fraction);
+    const PolicyResult result = plan_by_milp(problem, within(20, 0.01), true, true);
+    std::map<int32_t, int64_t> sent;
+    for (const Step& step : result.plan.steps) {
+      if (step.kind != Step::Kind::copy || step.from != Tier::device) continue;
+      sent[step.value.index] += padded(step.range.bytes(), problem.alignment);
+    }
+    const auto cut = std::ranges::count_if(
+        sent, [&](const auto& part) { return part.second < problem.padded_bytes({part.first}); });
+    EXPECT_GT(sent.size(), 2U);
+    EXPECT_LE(cut, 1) << fraction << " of " << sent.size();
+  }
 }
 
 TEST(Milp, TheMixIsStrictlyFasterThanEachAlone) {
