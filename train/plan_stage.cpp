@@ -149,8 +149,8 @@ std::vector<Problem> PlanStage::roomiest_problems() const {
 
 // What memory.state says; sources rest where the file has them.
 StateLayout PlanStage::layout_of_plan(const std::filesystem::path& file) const {
-  if (!plans_state()) return resident_layout(programs_);
   const PlannedState state = read_planned_state(file);
+  if (!plans_state() || !state.planned) return resident_layout(programs_);
   return planned_layout(programs_, SourceNames(state.on_host.begin(), state.on_host.end()));
 }
 

@@ -6,7 +6,8 @@
 // always tried first, all moments, then parameters too, then everything as far as the host budget
 // goes, then numbers between the best of them and its neighbours; until one is within the asked
 // gap of computing everything once.  A choice is skipped if its copies alone, or its computing
-// alone, take longer than the best step found.
+// alone, take longer than the best step found.  Last, state at home for whole steps is tried as
+// well, unless its bound says that it cannot be faster: so the choice is never slower than it.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,6 @@
 // The promises with state that rests elsewhere, or nowhere, between programs.
+#include <random>
+
 #include <gtest/gtest.h>
 
 #include "core/error.h"
@@ -21,6 +23,11 @@ PlanOptions options_for(std::string_view policy) {
 Config with_evaluation(Config config, int64_t grad_accumulation) {
   config.train.grad_accumulation = grad_accumulation;
   config.output.eval_every = 1;
+  return config;
+}
+
+Config with_accumulation(Config config, int64_t grad_accumulation) {
+  config.train.grad_accumulation = grad_accumulation;
   return config;
 }
 
@@ -210,22 +217,39 @@ TEST(StateChoice, TrainsAToyFarBelowItsState) {
                Error);
 }
 
+// Predicted; negative: no plan.
+double step_seconds(const TinyRun& run, const Budgets& budgets, const PlanOptions& options,
+                    bool planned_state) {
+  const StateSearch found =
+      search_state(run.programs, run.problems, budgets, options, planned_state);
+  return found.plan ? step_time(*found.plan, run.programs.grad_accumulation).planned_s : -1;
+}
+
+// Some of these are faster, or have a plan at all, with resident state only: what a rule does with
+// more room may be worse, and with scratch of any size so may the addresses be.
 TEST(StateChoice, IsNeverSlowerThanResident) {
-  TinyRun run(small_mlp());
-  for (const double percent : {0.0, 30.0, 100.0}) {
-    const Budgets budgets =
-        resolve_budgets({.bytes = 0, .percent = percent}, {.bytes = kPlenty}, run.problems);
-    const PlanOptions options = options_for("chen");
-    std::optional<RunPlan> resident;
-    try {
-      resident = choose_state(run.programs, run.problems, budgets, options, false);
-    } catch (const Error&) {
+  int compared = 0;
+  for (const uint32_t seed : {4U, 5U, 9U, 46U, 56U}) {
+    const Config model = seed % 3 == 0 ? small_mlp() : (seed % 3 == 1 ? tiny_mlp() : tiny_gpt2());
+    TinyRun run(with_accumulation(model, 1 + seed % 2));
+    std::mt19937 random(seed);
+    for (Problem& problem : run.problems) {
+      for (int64_t& bytes : problem.workspace) bytes = random() % (1U << (random() % 17));
     }
-    if (!resident) continue;
-    const RunPlan planned = choose_state(run.programs, run.problems, budgets, options, true);
-    EXPECT_LE(step_time(planned, 2).planned_s, step_time(*resident, 2).planned_s * (1 + 1e-9))
-        << percent;
+    for (const auto& [policy, percent] :
+         {std::pair("lru", 50.0), std::pair("lru", 60.0), std::pair("lru", 70.0),
+          std::pair("lru", 80.0), std::pair("chen", 100.0)}) {
+      const Budgets budgets = resolve_budgets({.bytes = 0, .percent = percent}, {}, run.problems);
+      const double resident_s = step_seconds(run, budgets, options_for(policy), false);
+      if (resident_s < 0) continue;
+      const double planned_s = step_seconds(run, budgets, options_for(policy), true);
+      EXPECT_GT(planned_s, 0) << policy << ", seed " << seed << ", " << percent << " %";
+      EXPECT_LE(planned_s, resident_s * (1 + 1e-9))
+          << policy << ", seed " << seed << ", " << percent << " %";
+      ++compared;
+    }
   }
+  EXPECT_GT(compared, 10);
 }
 
 }  // namespace
