@@ -1,11 +1,12 @@
 #include "planner/arrange.h"
 
 #include <algorithm>
-#include <deque>
+#include <numeric>
 
 #include "core/error.h"
 #include "planner/in_place.h"
 #include "planner/milp_slots.h"
+#include "planner/sending.h"
 
 namespace olm2 {
 namespace {
@@ -180,7 +181,8 @@ struct Chunk {
   ValueId value;
   Range range;
   int64_t bytes = 0;  // Padded.
-  int leave = 0;      // Goes out after this position.
+  int made = 0;       // Goes out after this position,
+  int leave = 0;      // and is not read any more after this one, up to the turn.
   int back = 0;       // Must be there at this position.
   int issue = 0;      // The copy in is listed before this position.
 };
@@ -209,6 +211,7 @@ std::vector<Chunk> chunks_of(const Story& story) {
       chunks.push_back({.value = life.value,
                         .range = {begin, std::min(end, whole)},
                         .bytes = end - begin,
+                        .made = life.first,
                         .leave = life.leave,
                         .back = life.back});
     }
@@ -245,44 +248,34 @@ struct Listing {
   std::vector<std::vector<Step>> after;
 };
 
-// Walks the order with a clock, lists the copies out and where their bytes are given up, and
-// returns when each position starts, in seconds.  After the turn nothing is on its way out.
-std::vector<double> send_out(const Story& story, const std::vector<Chunk>& chunks,
-                             Listing& listing) {
-  struct Sending {
-    const Chunk* chunk = nullptr;
-    double done = 0;
-  };
-  std::vector<std::vector<const Chunk*>> leaving(at(story.end) + 1);
-  for (const Chunk& chunk : chunks) leaving[at(chunk.leave)].push_back(&chunk);
-  const int64_t budget = story.problem.budget[index_of(Tier::device)];
-  std::vector<double> start(at(story.end) + 1, 0.0);
-  std::deque<Sending> on_the_way;
-  int64_t pending = 0;
-  double now = 0;
-  double lane = 0;
-  const auto give_up_first = [&](int position) {
-    const Chunk& chunk = *on_the_way.front().chunk;
-    listing.before[at(position)].push_back(drop_step(chunk.value, chunk.range, Tier::device));
-    now = std::max(now, on_the_way.front().done);
-    pending -= chunk.bytes;
-    on_the_way.pop_front();
-  };
-  for (int e = 0; e < story.end; ++e) {
-    while (!on_the_way.empty() && (on_the_way.front().done <= now || e > story.turn ||
-                                   story.bytes[at(e)] + pending > budget)) {
-      give_up_first(e);
-    }
-    start[at(e)] = now;
-    now += story.problem.seconds[static_cast<size_t>(story.decisions.order[at(e)].index)];
-    for (const Chunk* chunk : leaving[at(e)]) {
-      lane = std::max(lane, now) + copy_seconds(story.problem.device_to_host, chunk->bytes);
-      listing.after[at(e)].push_back(copy_step(*chunk, Tier::device, Tier::host));
-      on_the_way.push_back({.chunk = chunk, .done = lane});
-      pending += chunk->bytes;
-    }
+// Lists the copies out and where their bytes are given up, and returns when each position starts,
+// in seconds.
+std::vector<double> send(const Story& story, const std::vector<Chunk>& chunks, Listing& listing) {
+  SendingRoom room{.seconds = {},
+                   .bytes = story.bytes,
+                   .budget = story.problem.budget[index_of(Tier::device)],
+                   .turn = story.turn};
+  for (const NodeId node : story.decisions.order) {
+    room.seconds.push_back(story.problem.seconds[at(node.index)]);
   }
-  start[at(story.end)] = now;
+  std::vector<Send> sends;
+  for (const Chunk& chunk : chunks) {
+    sends.push_back({.made = chunk.made,
+                     .leave = chunk.leave,
+                     .bytes = chunk.bytes,
+                     .copy_s = copy_seconds(story.problem.device_to_host, chunk.bytes)});
+  }
+  const std::vector<double> start = send_out(room, sends);
+  std::vector<size_t> by_start(chunks.size());
+  std::iota(by_start.begin(), by_start.end(), size_t{0});
+  std::ranges::stable_sort(by_start, {}, [&](size_t k) { return sends[k].start_s; });
+  for (const size_t k : by_start) {
+    listing.before[at(sends[k].listed)].push_back(copy_step(chunks[k], Tier::device, Tier::host));
+  }
+  for (const size_t k : by_start) {
+    listing.before[at(sends[k].given_up)].push_back(
+        drop_step(chunks[k].value, chunks[k].range, Tier::device));
+  }
   return start;
 }
 
@@ -384,7 +377,7 @@ Arrangement arrange(const Problem& problem, const Decisions& decisions, double m
   listing.after.resize(at(story.end) + 1);
   drop_dead(story, listing);
   std::vector<Chunk> chunks = chunks_of(story);
-  const std::vector<double> start = send_out(story, chunks, listing);
+  const std::vector<double> start = send(story, chunks, listing);
   bring_back(story, margin, start, chunks, listing);
   arrangement.plan = write_down(story, listing);
   return arrangement;

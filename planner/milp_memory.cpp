@@ -52,12 +52,21 @@ Row memory_row(const MilpModel& model, int slot, bool with_outward, bool with_ho
   return row;
 }
 
+std::vector<double> keep_all(const MilpModel& model) {
+  std::vector<double> x(model.linear.columns.size(), 0);
+  for (const int column : model.holds) x[at(column)] = 1;
+  return x;
+}
+
 }  // namespace
 
 std::vector<Row> likely_memory_rows(const MilpModel& model) {
-  std::vector<double> x(model.linear.columns.size(), 0);
-  for (const int column : model.holds) x[at(column)] = 1;
-  return broken_memory_rows(model, x);
+  return broken_memory_rows(model, keep_all(model));
+}
+
+int fullest_slot(const MilpModel& model) {
+  const std::vector<double> levels = levels_of(model.spans, model.slots.size(), keep_all(model));
+  return static_cast<int>(std::ranges::max_element(levels) - levels.begin());
 }
 
 std::vector<Row> broken_memory_rows(const MilpModel& model, std::span<const double> x) {

@@ -76,7 +76,8 @@ class Builder {
     if (!model_.swaps.empty()) {
       limit_host();
       if (!request_.minimise_budget) {
-        add_streams(problem_, turn_, made_, released_, needed_, model_);
+        const bool is_fullest = fullest_slot(model_) == turn_;
+        add_streams(problem_, turn_, is_fullest, made_, released_, needed_, model_);
       }
     }
     return std::move(model_);

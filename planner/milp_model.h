@@ -88,6 +88,9 @@ std::vector<Row> broken_memory_rows(const MilpModel& model, std::span<const doub
 // The ones that keeping everything breaks: the solver needs them sooner or later.
 std::vector<Row> likely_memory_rows(const MilpModel& model);
 
+// The first of the slots at which keeping everything needs most.
+int fullest_slot(const MilpModel& model);
+
 // What a solution decides; D is left behind, since the decisions imply the least one.
 Decisions decisions_of(const Problem& problem, const MilpModel& model, std::span<const double> x);
 

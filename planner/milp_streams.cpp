@@ -15,29 +15,39 @@ class StreamBuilder {
  public:
   StreamBuilder(const Problem& problem, MilpModel& model) : problem_(problem), model_(model) {}
 
-  void build(int turn, const std::vector<Transfer>& made, const std::vector<Transfer>& released,
-             const std::vector<Transfer>& needed) {
+  void build(int turn, bool all_sent_at_turn, const std::vector<Transfer>& made,
+             const std::vector<Transfer>& released, const std::vector<Transfer>& needed) {
     const int first = std::ranges::min_element(made, {}, &Transfer::slot)->slot;
     const int last = std::ranges::max_element(needed, {}, &Transfer::slot)->slot;
-    const double largest = std::ranges::max_element(made, {}, &Transfer::units)->units;
-    rate_out_ = rate(problem_.device_to_host, largest);
-    rate_in_ = rate(problem_.host_to_device, largest);
+    out_ = stream_of(problem_.device_to_host, made);
+    in_ = stream_of(problem_.host_to_device, needed);
     for (int s = first; s <= last; ++s) {
       slot_ = s;
       wait_ = add_fluid("wait", 1);
+      if (s == turn && all_sent_at_turn) at_most("gone", released_, sent_);
       if (s <= turn) send(s);
       if (s + 1 >= turn) bring_back(s, needed);
-      accumulate("made", made_, made, s);
-      accumulate("released", released_, released, s);
+      accumulate("made", made_, made, out_.fixed, s);
+      accumulate("released", released_, released, out_.fixed, s);
     }
   }
 
  private:
-  // Units of bytes per millisecond of computing, while the largest copy runs.
-  double rate(const LinkProfile& link, double units) const {
-    const double alone_ms =
-        (units * model_.unit_bytes / link.bytes_per_s + link.latency_s) * kMilliseconds;
-    return units / alone_ms * std::max(1.0, link.compute_slowdown);
+  struct Stream {
+    double rate = 0;   // Units per millisecond of computing.
+    double fixed = 0;  // Units that pass in the fixed time of a copy.
+    double share = 1;  // Of bytes in all units.
+  };
+
+  Stream stream_of(const LinkProfile& link, const std::vector<Transfer>& transfers) const {
+    const double slowdown = std::max(1.0, link.compute_slowdown);
+    Stream stream{.rate = link.bytes_per_s / model_.unit_bytes / kMilliseconds * slowdown,
+                  .fixed = link.latency_s * link.bytes_per_s / model_.unit_bytes};
+    double bytes = 0;
+    for (const Transfer& transfer : transfers) bytes += transfer.units;
+    const double all = bytes + stream.fixed * static_cast<double>(transfers.size());
+    stream.share = all > 0 ? bytes / all : 1;
+    return stream;
   }
 
   int add_fluid(const char* what, double cost = 0) {
@@ -63,11 +73,12 @@ class StreamBuilder {
   }
 
   // total becomes the old total + what happens at the slot; false if nothing does.
-  bool accumulate(const char* what, int& total, const std::vector<Transfer>& transfers, int slot) {
+  bool accumulate(const char* what, int& total, const std::vector<Transfer>& transfers,
+                  double fixed, int slot) {
     Row row{.terms = {}, .lower = 0, .upper = 0};
     for (const Transfer& transfer : transfers) {
       if (transfer.slot != slot) continue;
-      row.terms.push_back({.column = transfer.column, .factor = -transfer.units});
+      row.terms.push_back({.column = transfer.column, .factor = -transfer.units - fixed});
     }
     if (row.terms.empty()) return false;
     const int next = add_fluid(what);
@@ -99,24 +110,24 @@ class StreamBuilder {
 
   void send(int slot) {
     if (made_ < 0) return;
-    add_span(model_.outward, released_, slot, 1);
-    add_span(model_.outward, sent_, slot, -1);
-    flow("sent", sent_, rate_out_, slot);
+    add_span(model_.outward, released_, slot, out_.share);
+    add_span(model_.outward, sent_, slot, -out_.share);
+    flow("sent", sent_, out_.rate, slot);
     at_most("after", sent_, made_);
   }
 
   void bring_back(int slot, const std::vector<Transfer>& needed) {
-    if (accumulate("needed", needed_, needed, slot)) at_most("in_time", needed_, back_);
-    flow("back", back_, rate_in_, slot);
-    add_span(model_.homeward, back_, slot, 1);
-    add_span(model_.homeward, wait_, slot, -rate_in_);
-    add_span(model_.homeward, needed_, slot, -1);
+    if (accumulate("needed", needed_, needed, in_.fixed, slot)) at_most("in_time", needed_, back_);
+    flow("back", back_, in_.rate, slot);
+    add_span(model_.homeward, back_, slot, in_.share);
+    add_span(model_.homeward, wait_, slot, -in_.rate * in_.share);
+    add_span(model_.homeward, needed_, slot, -in_.share);
   }
 
   const Problem& problem_;
   MilpModel& model_;
-  double rate_out_ = 0;
-  double rate_in_ = 0;
+  Stream out_;
+  Stream in_;
   int slot_ = 0;
   // Columns of the slot before; -1: nothing yet.
   int wait_ = -1;
@@ -129,10 +140,10 @@ class StreamBuilder {
 
 }  // namespace
 
-void add_streams(const Problem& problem, int turn, const std::vector<Transfer>& made,
-                 const std::vector<Transfer>& released, const std::vector<Transfer>& needed,
-                 MilpModel& model) {
-  StreamBuilder(problem, model).build(turn, made, released, needed);
+void add_streams(const Problem& problem, int turn, bool all_sent_at_turn,
+                 const std::vector<Transfer>& made, const std::vector<Transfer>& released,
+                 const std::vector<Transfer>& needed, MilpModel& model) {
+  StreamBuilder(problem, model).build(turn, all_sent_at_turn, made, released, needed);
 }
 
 }  // namespace olm2

@@ -12,6 +12,9 @@
 // plan, so that its bound holds for all of them.
 // rate = slowdown * bandwidth: while a copy runs, computing takes `slowdown` times as long, so per
 // second of computing that many more bytes pass.
+// The fluids count, beside its bytes, what passes the link in the fixed time of a value's copy:
+// many small copies take longer than a few large ones.  Memory counts the same fluids times the
+// share of bytes in all of them, so that bytes on their way are counted right on average.
 #pragma once
 
 #include <vector>
@@ -24,12 +27,14 @@ namespace olm2 {
 struct Transfer {
   int slot = 0;
   int column = 0;
-  double units = 0;
+  double units = 0;  // Of bytes, without the fixed time.
 };
 
-// Adds columns, rows and memory spans.  `turn` is the slot of the last forward node.
-void add_streams(const Problem& problem, int turn, const std::vector<Transfer>& made,
-                 const std::vector<Transfer>& released, const std::vector<Transfer>& needed,
-                 MilpModel& model);
+// Adds columns, rows and memory spans.  `turn` is the slot of the last forward node.  Where memory
+// is fullest then, `all_sent_at_turn`: A = Q before it.  Sending less is as good there as sending a
+// part in time, and a plan cannot: the bytes of a copy are free when it is done.
+void add_streams(const Problem& problem, int turn, bool all_sent_at_turn,
+                 const std::vector<Transfer>& made, const std::vector<Transfer>& released,
+                 const std::vector<Transfer>& needed, MilpModel& model);
 
 }  // namespace olm2
