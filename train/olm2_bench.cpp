@@ -272,6 +272,7 @@ int main(int argc, char** argv) {
   CLI::App* plan = app.add_subcommand("plan", "Plans of models and budgets: overhead, gap, time");
   olm2::add_config(*plan, request);
   plan->add_option("--presets", plans.presets, "Values of model.preset");
+  plan->add_option("--layers", plans.layers, "Values of model.n_layer")->check(CLI::PositiveNumber);
   plan->add_option("--policies", plans.policies, "Names of policies")->capture_default_str();
   plan->add_option("--budgets", plans.budgets, "Device budgets")->capture_default_str();
   plan->add_option("--gaps", plans.gaps, "Relative gaps at which the search may stop")

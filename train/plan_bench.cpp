@@ -1,6 +1,8 @@
 #include "train/plan_bench.h"
 
 #include <chrono>
+#include <map>
+#include <utility>
 
 #include "core/error.h"
 #include "kernels/cpu/cpu_backend.h"
@@ -72,6 +74,23 @@ Json row_json(const Row& row) {
   return json;
 }
 
+// Computing that `row` saves against plans that only run nodes again, in percent.
+Json saving_json(const Row& row, const Row& recompute) {
+  if (row.status > Status::feasible || recompute.status > Status::feasible) return Json::object();
+  return {{"computing_saved_percent", 100 * (1 - row.computing_s / recompute.computing_s)},
+          {"computing_saved_at_least_percent", 100 * (1 - row.computing_s / recompute.bound_s)}};
+}
+
+// One policy at one budget and gap.
+Row plan_row(const PlanStage& stage, const Budgets& budgets, const PlanOptions& options) {
+  Row row;
+  for (Problem problem : stage.resident_problems()) {
+    problem.budget = budgets.bytes;
+    add(row, problem, plan_program(problem, options));
+  }
+  return row;
+}
+
 // One model: every policy at every budget.
 void bench_model(const PlanBench& bench, const Config& config,
                  const std::function<void(const Json&)>& line) {
@@ -79,23 +98,20 @@ void bench_model(const PlanBench& bench, const Config& config,
   const PlanStage stage(config, backend, Profile{});
   const std::vector<double> gaps =
       bench.gaps.empty() ? std::vector{config.planner.gap} : bench.gaps;
+  std::map<std::pair<std::string, double>, Row> recompute;  // By budget and gap.
   for (const std::string& policy : bench.policies) {
     for (const std::string& budget : bench.budgets) {
-      std::vector<Problem> problems = stage.resident_problems();
-      const Budgets budgets =
-          resolve_budgets(parse_byte_size(budget), config.memory.host_budget, problems);
+      const Budgets budgets = resolve_budgets(parse_byte_size(budget), config.memory.host_budget,
+                                              stage.resident_problems());
       for (const double gap : gaps) {
         PlanOptions options = stage.options();
         options.policy = policy;
         options.gap = gap;
-        Row row;
         const auto start = std::chrono::steady_clock::now();
-        for (Problem& problem : problems) {
-          problem.budget = budgets.bytes;
-          add(row, problem, plan_program(problem, options));
-        }
+        const Row row = plan_row(stage, budgets, options);
         const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
         Json json = {{"model", config.preset.empty() ? config.model.type : config.preset},
+                     {"n_layer", config.model.n_layer},
                      {"state", "resident"},
                      {"policy", policy},
                      {"budget", budget},
@@ -103,10 +119,27 @@ void bench_model(const PlanBench& bench, const Config& config,
                      {"asked_gap_percent", 100 * gap},
                      {"plan_s", took.count()}};
         json.update(row_json(row));
+        if (policy == "recompute") recompute[{budget, gap}] = row;
+        if (const auto other = recompute.find({budget, gap});
+            policy != "recompute" && other != recompute.end()) {
+          json.update(saving_json(row, other->second));
+        }
         line(json);
       }
     }
   }
+}
+
+Config config_of(const PlanBench& bench, const std::string& preset) {
+  std::vector<std::string> sets = bench.sets;
+  if (!preset.empty()) sets.push_back("model.preset=" + preset);
+  Config config = load_config(bench.config_file, sets);
+  if (config.planner.profile == "measure") {
+    throw Error(
+        "planner.profile: got \"measure\", but a table of plans measures nothing; expected "
+        "\"estimate\" or a profile file such as data/profiles/h200-like.json");
+  }
+  return config;
 }
 
 }  // namespace
@@ -116,15 +149,13 @@ void bench_plans(const PlanBench& bench, const std::function<void(const Json&)>&
   if (presets.empty()) presets.emplace_back();
   for (const std::string& policy : bench.policies) find_policy(policy);
   for (const std::string& preset : presets) {
-    std::vector<std::string> sets = bench.sets;
-    if (!preset.empty()) sets.push_back("model.preset=" + preset);
-    const Config config = load_config(bench.config_file, sets);
-    if (config.planner.profile == "measure") {
-      throw Error(
-          "planner.profile: got \"measure\", but a table of plans measures nothing; expected "
-          "\"estimate\" or a profile file such as data/profiles/h200-like.json");
+    Config config = config_of(bench, preset);
+    std::vector<int64_t> layers = bench.layers;
+    if (layers.empty()) layers.push_back(config.model.n_layer);
+    for (const int64_t n_layer : layers) {
+      config.model.n_layer = n_layer;
+      bench_model(bench, config, line);
     }
-    bench_model(bench, config, line);
   }
 }
 

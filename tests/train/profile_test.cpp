@@ -123,5 +123,27 @@ TEST(PlanBench, TablesEveryPolicyAndBudget) {
               HasSubstr("planner.profile"));
 }
 
+TEST(PlanBench, SaysHowMuchLessIsComputedThanByRecomputingAlone) {
+  std::vector<nlohmann::ordered_json> lines;
+  const PlanBench bench{.config_file = shipped("gpt2-h200-like.toml"),
+                        .sets = {"train.head_chunks=8"},
+                        .layers = {2, 3},
+                        .policies = {"recompute", "olm2"},
+                        .budgets = {"50%"},
+                        .gaps = {0.02}};
+  bench_plans(bench, [&](const nlohmann::ordered_json& json) { lines.push_back(json); });
+  ASSERT_EQ(lines.size(), 4U);
+  for (const size_t k : {0U, 2U}) {
+    EXPECT_EQ(lines[k].at("n_layer"), k == 0 ? 2 : 3);
+    EXPECT_FALSE(lines[k].contains("computing_saved_percent"));
+    const auto ms = [&](size_t line, const char* key) { return lines[line].at(key).get<double>(); };
+    const double saved = ms(k + 1, "computing_saved_percent");
+    EXPECT_GT(saved, 0);
+    EXPECT_NEAR(ms(k, "computing_ms") * (1 - saved / 100), ms(k + 1, "computing_ms"), 1e-9);
+    // What is sure of every plan is less than what was found against one.
+    EXPECT_LE(ms(k + 1, "computing_saved_at_least_percent"), saved);
+  }
+}
+
 }  // namespace
 }  // namespace olm2
