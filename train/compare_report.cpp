@@ -164,7 +164,8 @@ std::string compare_report(const std::vector<ComparedPlan>& table, const Budgets
       " are parameters, gradients and optimizer moments.</p>\n";
   body += section("Time against memory",
                   paragraph("Lower is better, further left is tighter. A policy has no point where "
-                            "it found no plan. All times are predictions from the profile (" +
+                            "it found no plan, and its curve never rises: a plan for less memory "
+                            "is one for more, too. All times are predictions from the profile (" +
                             escape(facts.profile) + ").") +
                       OverheadCurve(table, budgets).draw() + overhead_table(table));
   body +=

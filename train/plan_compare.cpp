@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <sstream>
 
-#include "train/state_choice.h"
+#include "train/plan_sweep.h"
 
 namespace olm2 {
 namespace {
@@ -19,16 +19,8 @@ std::vector<std::string> split(const std::string& list) {
   return parts;
 }
 
-ComparedPlan plan_one(const Config& config, const PlanStage& stage, const std::string& policy,
-                      const std::string& budget) {
-  PlanOptions options = stage.options();
-  options.policy = policy;
-  const Budgets budgets = resolve_budgets(parse_byte_size(budget), config.memory.host_budget,
-                                          stage.resident_problems());
-  ComparedPlan row{
-      .policy = policy, .budget = budget, .budget_bytes = budgets.bytes[index_of(Tier::device)]};
-  const StateSearch found = search_state(stage.programs(), stage.resident_problems(), budgets,
-                                         options, stage.plans_state());
+ComparedPlan row_of(const StateSearch& found, int64_t grad_accumulation) {
+  ComparedPlan row;
   for (const Certificate& certificate : found.certificates) {
     row.status = std::max(row.status, certificate.status);
     row.gap = std::max(row.gap, certificate.gap);
@@ -36,12 +28,34 @@ ComparedPlan plan_one(const Config& config, const PlanStage& stage, const std::s
   row.solve_seconds = found.solve_seconds;
   row.fits = found.plan.has_value();
   if (!row.fits) return row;
-  const RunPlan& plan = *found.plan;
-  const StepTime time = step_time(plan, config.train.grad_accumulation);
+  const StepTime time = step_time(*found.plan, grad_accumulation);
   row.seconds = time.planned_s;
   row.overhead = time.planned_s / time.keep_all_s - 1;
-  row.peak = plan.peak;
+  row.peak = found.plan->peak;
   return row;
+}
+
+// One policy at every budget.
+std::vector<ComparedPlan> rows_of(const Config& config, const PlanStage& stage,
+                                  const std::string& policy,
+                                  const std::vector<std::string>& budgets) {
+  PlanOptions options = stage.options();
+  options.policy = policy;
+  std::vector<Budgets> bytes;
+  for (const std::string& budget : budgets) {
+    bytes.push_back(resolve_budgets(parse_byte_size(budget), config.memory.host_budget,
+                                    stage.resident_problems()));
+  }
+  const std::vector<StateSearch> found = sweep_budgets(stage.programs(), stage.resident_problems(),
+                                                       bytes, options, stage.plans_state());
+  std::vector<ComparedPlan> rows;
+  for (size_t i = 0; i < budgets.size(); ++i) {
+    rows.push_back(row_of(found[i], config.train.grad_accumulation));
+    rows.back().policy = policy;
+    rows.back().budget = budgets[i];
+    rows.back().budget_bytes = bytes[i].bytes[index_of(Tier::device)];
+  }
+  return rows;
 }
 
 void print(const ComparedPlan& row) {
@@ -66,9 +80,9 @@ std::vector<ComparedPlan> compare(const PlanRequest& request, const Config& conf
               "overhead %", "gap %", "device peak", "host peak", "solve s");
   std::vector<ComparedPlan> table;
   for (const std::string& policy : split(request.policies)) {
-    for (const std::string& budget : split(request.budgets)) {
-      table.push_back(plan_one(config, stage, policy, budget));
-      print(table.back());
+    for (ComparedPlan& row : rows_of(config, stage, policy, split(request.budgets))) {
+      print(row);
+      table.push_back(std::move(row));
     }
   }
   std::printf("%s\n", stage.plans_state()

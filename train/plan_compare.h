@@ -23,7 +23,8 @@ struct ComparedPlan {
   BytesPerTier peak{};
 };
 
-// Prints the table, a line as soon as it is known, and returns it.
+// Prints the table, a policy as soon as it is planned at all budgets (plan_sweep.h: its curve never
+// rises), and returns it.
 std::vector<ComparedPlan> compare(const PlanRequest& request, const Config& config,
                                   const PlanStage& stage);
 

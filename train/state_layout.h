@@ -21,6 +21,7 @@ namespace olm2 {
 struct StatePlace {
   Tier tier = Tier::device;
   int64_t offset = 0;
+  bool operator==(const StatePlace&) const = default;
 };
 
 struct StateLayout {
@@ -29,6 +30,7 @@ struct StateLayout {
   BytesPerTier kept{};         // Per tier the bytes that belong to state in every program.
   int64_t gradient_bytes = 0;  // On the device above `kept`, between micro batches.
   int64_t host_bytes() const { return kept[index_of(Tier::host)]; }
+  bool operator==(const StateLayout&) const = default;
 };
 
 // Every source on the device for the whole step.
