@@ -166,7 +166,8 @@ PolicyResult plan_by_milp(const Problem& problem, const PlanOptions& options, bo
   }
   const TurnBound bound = bound_of(question, may_recompute);
   result.bound_s = std::max(result.bound_s, bound.seconds);
-  if (solve_narrow(question, result)) return result;
+  // Guided programs are smaller: with copies, where programs are large, they come first.
+  if (!(may_recompute && may_swap) && solve_narrow(question, result)) return result;
   PlanOptions rest = options;
   rest.time_limit_s = question.deadline.left_s();
   PolicyResult found = search_plans(problem, rest, bound, may_recompute, may_swap);

@@ -126,7 +126,6 @@ constexpr std::array<Policy, 11> kPolicies = {{
      .summary = "recompute some, move some, keep the rest: the fastest mix, with a bound",
      .source = "planner/README.md; Beaumont et al. 2021 (rotor, POFO) for the idea of the mix",
      .plan = plan_milp<true, true>,
-     .widen = widen_milp<true, true>,
      .smallest = smallest_milp<true, true>,
      .copies = true,
      .swaps = true,

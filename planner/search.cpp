@@ -158,37 +158,50 @@ class Search {
   }
 
   // Bytes by which decisions exceed the budgets, with addresses if they have any; keeps the plan
-  // if it fits, squeezed or not, and is the fastest.
+  // if it fits, squeezed or not, and is the fastest.  Where copies keep others waiting, copies in
+  // that start earlier or later are tried.
   BytesPerTier consider(const Decisions& decisions, const Stage& stage) {
+    const double computing_s = seconds_of(decisions);
     BytesPerTier excess{};
-    bool is_first = true;
-    const bool moves = std::ranges::any_of(decisions.swapped, [](int64_t b) { return b > 0; });
     for (const double margin : kMargins) {
-      if (!moves && margin != kMargins.front()) break;  // A margin of copies.
       const Arrangement arrangement = arrange(problem_, decisions, margin);
       if (!arrangement.fits(problem_.budget)) return excess_of(arrangement.least);
-      Realized realized = realize(problem_, arrangement.plan, quickly_);
-      const bool is_faster = realized.seconds < best_.seconds;
-      BytesPerTier more = excess_of(realized.schedule.arena);
-      if (more != BytesPerTier{} && is_faster) {
-        realized = squeeze(problem_, realized, quickly_);
-        if (!is_within(realized.schedule.arena, problem_.budget) && !has_plan()) {
-          realized = realize(problem_, arrangement.plan, well_);
-          more = excess_of(realized.schedule.arena);
-        }
-      }
-      if (is_first || more < excess) excess = more;
-      is_first = false;
-      if (is_within(realized.schedule.arena, problem_.budget) && realized.seconds < best_.seconds) {
-        best_ = {.plan = std::move(realized.plan),
-                 .decisions = decisions,
-                 .seconds = realized.seconds,
-                 .space = std::string(stage.space)};
-        report();
-      }
-      if (is_done()) break;
+      const Realized realized = place_within(arrangement.plan, excess);
+      keep_if_fastest(realized, decisions, stage);
+      const bool waits = realized.seconds > computing_s * (1 + options_.gap / 4);
+      if (!waits || excess != BytesPerTier{} || is_done()) break;
     }
     return excess;
+  }
+
+  // Places a plan, ever harder until it fits the budgets: from scratch, with a search, squeezed.
+  // `excess` is what it lacks as it stands.
+  Realized place_within(const Plan& plan, BytesPerTier& excess) const {
+    Realized realized = realize(problem_, plan, quickly_);
+    excess = excess_of(realized.schedule.arena);
+    if (excess == BytesPerTier{} || realized.seconds >= best_.seconds) return realized;
+    realized = realize(problem_, plan, well_);
+    excess = excess_of(realized.schedule.arena);
+    if (excess == BytesPerTier{} || realized.seconds >= best_.seconds) return realized;
+    return squeeze(problem_, realized, quickly_);
+  }
+
+  void keep_if_fastest(const Realized& realized, const Decisions& decisions, const Stage& stage) {
+    const bool fits = is_within(realized.schedule.arena, problem_.budget);
+    if (!fits || realized.seconds >= best_.seconds) return;
+    best_ = {.plan = realized.plan,
+             .decisions = decisions,
+             .seconds = realized.seconds,
+             .space = std::string(stage.space)};
+    report();
+  }
+
+  double seconds_of(const Decisions& decisions) const {
+    double seconds = 0;
+    for (const NodeId node : decisions.order) {
+      seconds += problem_.seconds[static_cast<size_t>(node.index)];
+    }
+    return seconds;
   }
 
   BytesPerTier excess_of(const BytesPerTier& bytes) const {
