@@ -166,7 +166,7 @@ TEST(TurnBound, IsNearTheBestPlansOfATransformer) {
       device_budget(problem) = problem.state_bytes + static_cast<int64_t>(bytes);
       PlanOptions options;
       options.policy = policy;
-      options.gap = 1e-3;
+      options.gap = 0.01;
       const Certificate certificate = plan_program(problem, options).certificate;
       const std::string which = std::string(policy) + " at " + std::to_string(part);
       EXPECT_GT(certificate.objective_s, certificate.baseline_s * 1.0001) << which;
