@@ -46,6 +46,18 @@ class Layout {
   template <typename Visit>
   void for_gaps(const BoxGroup& group, const Visit& visit) {
     int64_t from = base_;
+    if (group.boxes.size() == 1 &&
+        group.boxes[0].bytes > 0) {  // The placed ones are in order already.
+      const Box& box = group.boxes[0];
+      for (const Box& other : placed_) {
+        if (other.last < box.first || box.last < other.first) continue;
+        const int64_t begin = other.offset - box.offset - box.bytes;
+        if (begin >= from && !visit(from, begin)) return;
+        from = std::max(from, other.offset + other.bytes - box.offset);
+      }
+      visit(from, std::numeric_limits<int64_t>::max());
+      return;
+    }
     for (const Forbidden& no : forbidden(group)) {
       if (no.begin >= from && !visit(from, no.begin)) return;
       from = std::max(from, no.end);
