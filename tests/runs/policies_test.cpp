@@ -78,9 +78,11 @@ TEST(Budget, BelowTheMinimumIsRefusedBeforeAnythingRuns) {
   const int64_t minimum = std::stoll(message.substr(found + before.size()));
   TrainRequest one_step;
   one_step.steps = 1;
-  EXPECT_EQ(
-      toy.train({"memory.device_budget=\"" + std::to_string(minimum) + " B\""}, one_step).last_step,
-      1);
+  EXPECT_EQ(toy.train({"memory.device_budget=\"" + std::to_string(minimum) + " B\"",
+                       "planner.time_limit_s=2"},
+                      one_step)
+                .last_step,
+            1);
 }
 
 }  // namespace

@@ -44,6 +44,7 @@ lr = 1e-2
 warmup_steps = 1
 [planner]
 profile = "estimate"
+gap = 0.02
 [output]
 dir = "run"
 )";
