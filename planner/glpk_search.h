@@ -17,6 +17,7 @@ namespace olm2 {
 // Why a search ended early.
 inline constexpr const char* kTimeIsUp = "time is up";
 inline constexpr const char* kStoppedOnRequest = "it was stopped";
+inline constexpr const char* kEnoughSteps = "a program was given up after the steps it may take";
 
 inline constexpr double kIntegral = 1e-7;  // This close to an integer is one.
 
@@ -33,6 +34,7 @@ struct GlpkSearch {
   // x and objective: the best solution so far; bound: the best proven so far.
   Solution solution;
   const char* reason = "";   // Why the search ends early.
+  int64_t nodes = 0;         // Of the tree, so far.
   bool is_cut_off = false;   // A row says that only what is below the cutoff counts.
   std::vector<double> x;     // Point given to the request's functions.
   std::vector<Row> broken;   // To be added next.
@@ -48,9 +50,11 @@ struct GlpkSearch {
   std::exception_ptr thrown;  // By a function of the request.
 };
 
-// Whether the search must end: time, the caller, or an exception.  Fills in the reason.
+// Whether the search must end: time, steps, the caller, or an exception.  Fills in the reason.
 bool is_over(GlpkSearch& search) noexcept;
 int milliseconds_left(const GlpkSearch& search);
+// Simplex iterations that may still be made, at most the largest int.
+int steps_left(const GlpkSearch& search);
 
 int bound_type(double lower, double upper);  // GLP_DB, ...
 void append_row(GlpkSearch& search, const Row& row);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -63,10 +64,12 @@ Relaxation solve_relaxation(GlpkSearch& search) {
   glp_init_smcp(&options);
   options.meth = GLP_DUALP;
   options.tm_lim = milliseconds_left(search);
+  options.it_lim = steps_left(search);
   options.out_frq = kGlpkHookPeriodMs;
   options.out_dly = 0;
   const int failure = glp_simplex(search.problem, &options);
   if (failure == GLP_ETMLIM) search.reason = kTimeIsUp;
+  if (failure == GLP_EITLIM) search.reason = kEnoughSteps;
   if (failure != 0) return Relaxation::stopped;
   const int status = glp_get_status(search.problem);
   if (status == GLP_NOFEAS) return Relaxation::infeasible;
@@ -132,11 +135,29 @@ void solve_body(void* data) {
   glp_delete_prob(search.problem);
 }
 
-// GLPK hears of the end first: it checks its own limit.
+// Whether the caller wants it to end, or time is up.
+bool is_stopped(GlpkSearch& search) noexcept {
+  if (search.thrown) return true;
+  try {
+    if (search.request.should_stop && search.request.should_stop()) {
+      search.reason = kStoppedOnRequest;
+      return true;
+    }
+  } catch (...) {
+    search.thrown = std::current_exception();
+    return true;
+  }
+  if (GlpkSearch::Clock::now() < search.deadline) return false;
+  search.reason = kTimeIsUp;
+  return true;
+}
+
+// GLPK hears of the end first: it checks its own limit.  Steps are not looked at here: when this
+// is asked depends on the machine.
 bool is_over_for_long(void* data) {
   auto& search = *static_cast<GlpkSearch*>(data);
   const bool has_time = GlpkSearch::Clock::now() < search.deadline + kGrace;
-  return is_over(search) && (!has_time || search.reason != kTimeIsUp);
+  return is_stopped(search) && (!has_time || search.reason != kTimeIsUp);
 }
 
 // The verdict of a search that ended early, and why it did.
@@ -145,6 +166,9 @@ void conclude(GlpkSearch& search) {
   if (solution.verdict == Solution::Verdict::unknown) {
     if (!solution.x.empty()) solution.verdict = Solution::Verdict::feasible;
     solution.bound = std::min(solution.bound, solution.objective);
+  }
+  if (solution.verdict == Solution::Verdict::unknown ||
+      solution.verdict == Solution::Verdict::feasible) {
     solution.reason = search.reason;
     if (solution.reason.empty()) solution.reason = "the solver met numerical trouble";
   }
@@ -185,18 +209,9 @@ Relaxation solve_with_broken_rows(GlpkSearch& search) {
 }
 
 bool is_over(GlpkSearch& search) noexcept {
-  if (search.thrown) return true;
-  try {
-    if (search.request.should_stop && search.request.should_stop()) {
-      search.reason = kStoppedOnRequest;
-      return true;
-    }
-  } catch (...) {
-    search.thrown = std::current_exception();
-    return true;
-  }
-  if (GlpkSearch::Clock::now() < search.deadline) return false;
-  search.reason = kTimeIsUp;
+  if (is_stopped(search)) return true;
+  if (steps_left(search) > 0) return false;
+  search.reason = kEnoughSteps;
   return true;
 }
 
@@ -204,6 +219,13 @@ int milliseconds_left(const GlpkSearch& search) {
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(search.deadline -
                                                                           GlpkSearch::Clock::now());
   return static_cast<int>(std::clamp<int64_t>(left.count(), 0, 1'000'000'000));
+}
+
+int steps_left(const GlpkSearch& search) {
+  constexpr int64_t kAny = std::numeric_limits<int>::max();
+  if (search.request.step_limit <= 0) return static_cast<int>(kAny);
+  const int64_t taken = search.nodes + glp_get_it_cnt(search.problem);
+  return static_cast<int>(std::clamp<int64_t>(search.request.step_limit - taken, 0, kAny));
 }
 
 void append_row(GlpkSearch& search, const Row& row) {

@@ -54,6 +54,7 @@ void on_event(glp_tree* tree, void* info) {
       tell_first_solution(search, tree);
       break;
     case GLP_ISELECT:
+      ++search.nodes;
       note_bound(search, tree);
       report(search, tree);
       break;

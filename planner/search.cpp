@@ -21,8 +21,8 @@ namespace {
 constexpr int kMostAttempts = 4;     // Of a stage, with ever smaller budgets.
 constexpr int kMostForbidden = 200;  // Choices that only tolerances or addresses forbid.
 constexpr int kMostInVain = 2;
-constexpr double kSolveShare = 0.2;  // Of the time limit, for one program ...
-constexpr double kFirstShare = 0.6;  // ... and as long as there is no plan at all.
+constexpr int64_t kStepsOfTree = 6000;  // Of the solver, for one program.
+constexpr double kFirstShare = 0.6;  // Of the time limit, for one, while there is no plan at all.
 constexpr std::array<double, 4> kMargins = {kUsualMargin, 1.0, 2.0, 4.0};
 
 constexpr std::array<Stage, 9> kStages = {{{"single0", 1},
@@ -132,7 +132,8 @@ class Search {
     model.linear.rows.insert(model.linear.rows.end(), rows.begin(), rows.end());
     SolverRequest request{
         .gap = options_.gap / 2,
-        .time_limit_s = limit_s(model),
+        .time_limit_s = limit_s(),
+        .step_limit = step_limit(model),
         .broken_rows = [&](std::span<const double> x) { return broken_memory_rows(model, x); },
         .should_stop = options_.should_stop,
         .start = has_plan() ? start_of(model, best_.decisions) : std::vector<double>{},
@@ -145,11 +146,16 @@ class Search {
     return solution;
   }
 
-  // Of one program: what is worth while for its size, and no more than its share.
-  double limit_s(const MilpModel& model) const {
-    if (!has_plan()) return std::min(deadline_.left_s(), kFirstShare * options_.time_limit_s);
-    const double worth_s = 1 + 2e-3 * static_cast<double>(model.linear.columns.size());
-    return std::min({deadline_.left_s(), kSolveShare * options_.time_limit_s, worth_s});
+  // Of one program, as long as there is no plan; then what is left.
+  double limit_s() const {
+    const double left_s = deadline_.left_s();
+    return has_plan() ? left_s : std::min(left_s, kFirstShare * options_.time_limit_s);
+  }
+  // The relaxation takes about as many steps as there are rows, and the tree is worth some more,
+  // of 0.2 to 0.5 ms each.
+  static int64_t step_limit(const MilpModel& model) {
+    const size_t size = model.linear.columns.size() + model.linear.rows.size();
+    return static_cast<int64_t>(size) + kStepsOfTree;
   }
 
   void report() const {

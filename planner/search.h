@@ -10,9 +10,8 @@
 // only if its arenas fit the budgets.  Where decisions need more than the model thought, the
 // model's budget is lowered by the excess.
 //
-// The result is a function of problem and options unless time ends a solve: one program gets a
-// fifth of the time limit, so that wider ones are tried where a narrow one is hard, but more as
-// long as there is no plan.
+// The result is a function of problem and options unless the time limit binds: one program gets a
+// number of the solver's steps, so that wider ones are tried where a narrow one is hard.
 #pragma once
 
 #include "planner/bound.h"

@@ -62,6 +62,9 @@ enum class Backtracking : uint8_t { depth_first, best_bound, best_projection };
 struct SolverRequest {
   double gap = 0;           // Relative; the search stops there.
   double time_limit_s = 0;  // Wall clock.
+  // Simplex iterations and nodes of the tree, together; 0: any number.  Unlike seconds, the same on
+  // every machine.
+  int64_t step_limit = 0;
   // Constraints too many to list: returns those that `x` breaks, none if it keeps all of them.
   // A solution is accepted only after this returned nothing for it.  May be empty.
   std::function<std::vector<Row>(std::span<const double> x)> broken_rows = {};

@@ -152,6 +152,7 @@ std::string solve_message(const LinearModel& model, const SolverRequest& request
   Writer writer;
   writer.put(request.gap);
   writer.put(time_limit_s);
+  writer.put(request.step_limit);
   writer.put(request.cutoff);
   writer.put(request.memory_limit_bytes);
   writer.put(request.branching);
@@ -173,6 +174,7 @@ SolveMessage read_solve(std::string_view content) {
   SolverRequest& request = message.request;
   request.gap = reader.get<double>();
   request.time_limit_s = reader.get<double>();
+  request.step_limit = reader.get<int64_t>();
   request.cutoff = reader.get<double>();
   request.memory_limit_bytes = reader.get<int64_t>();
   request.branching = reader.get_enum(Branching::pseudo_costs);

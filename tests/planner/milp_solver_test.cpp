@@ -74,6 +74,35 @@ TEST(GlpkSolver, ClaimsNothingWithoutTime) {
   EXPECT_TRUE(solution.x.empty());
 }
 
+TEST(GlpkSolver, GivesUpAfterTheStepsItMayTakeWithTheSameAnswerEachTime) {
+  const LinearModel model = endless(40);
+  Solution last;
+  for (const int64_t steps : {300, 300, 3000}) {
+    SolverRequest request = exact();
+    request.step_limit = steps;
+    const Solution solution = solve_with_glpk(model, request);
+    EXPECT_EQ(solution.verdict, Solution::Verdict::feasible);
+    EXPECT_FALSE(solution.reason.empty());
+    EXPECT_LT(solution.bound, solution.objective);
+    if (!last.x.empty() && steps == 300) {
+      EXPECT_EQ(solution.x, last.x);
+      EXPECT_EQ(solution.bound, last.bound);
+    } else if (!last.x.empty()) {
+      EXPECT_LE(solution.objective, last.objective);
+      EXPECT_GE(solution.bound, last.bound);
+    }
+    last = solution;
+  }
+}
+
+TEST(GlpkSolver, ClaimsNothingWithTooFewStepsForTheRelaxation) {
+  SolverRequest request = exact();
+  request.step_limit = 1;
+  const Solution solution = solve_with_glpk(model_of(random_covering(3)), request);
+  EXPECT_EQ(solution.verdict, Solution::Verdict::unknown);
+  EXPECT_TRUE(solution.x.empty());
+}
+
 TEST(GlpkSolver, TurnsErrorsOfTheLibraryIntoOursAndWorksAfterwards) {
   LinearModel broken = model_of(random_covering(3));
   broken.rows.front().terms[1].column = 0;  // Twice the same column.
