@@ -12,6 +12,7 @@
 #include "planner/bound_groups.h"
 #include "planner/planner.h"
 #include "planner/solver_process.h"
+#include "random_blocks.h"
 #include "recompute_oracle.h"
 #include "toy_graph.h"
 
@@ -221,47 +222,6 @@ TEST(TurnBoundOracleSlow, IsNeverAboveTheOptimumOfTheCompleteRecomputeSpace) {
   EXPECT_GE(tally.above_base, 1000);
   EXPECT_GE(tally.met, 200);
 }
-
-// Whole blocks and whole seconds, as the search with copies wants them.
-class RandomBlocks {
- public:
-  explicit RandomBlocks(uint64_t seed) : random_(seed) {
-    ValueId last = graph_.add_source("x", {{16}}, Role::input);
-    const int forward = 2 + below(2);
-    for (int i = 0; i < forward; ++i) {
-      reads_.push_back({last});
-      if (i > 1 && below(3) == 0) add_once(reads_.back(), made_[0]);
-      last = add_node("f" + std::to_string(i), reads_.back());
-      made_.push_back(last);
-    }
-    graph_.set_phase(Phase::backward);
-    for (int i = forward; i-- > 0;) {
-      std::vector<ValueId> inputs = reads_[static_cast<size_t>(i)];
-      add_once(inputs, last);
-      if (below(5) > 0) add_once(inputs, made_[static_cast<size_t>(i)]);
-      last = add_node("b" + std::to_string(i), inputs);
-    }
-    problem_ = toy::problem_of(graph_, {last});
-    for (double& seconds : problem_.seconds) seconds = 1 + below(3);
-    problem_.budget = {proven_minimum(problem_).bytes + 64 * below(3), 64 * (1 + below(5)), 0};
-  }
-  const Problem& problem() const { return problem_; }
-
- private:
-  int below(int limit) { return static_cast<int>(random_() % static_cast<uint64_t>(limit)); }
-  static void add_once(std::vector<ValueId>& values, ValueId value) {
-    if (std::ranges::find(values, value) == values.end()) values.push_back(value);
-  }
-  ValueId add_node(const std::string& name, const std::vector<ValueId>& inputs) {
-    return toy::add(graph_, name, inputs, 16 * (1 + below(2)), below(3) == 0);
-  }
-
-  std::mt19937_64 random_;
-  Graph graph_;
-  Problem problem_;
-  std::vector<ValueId> made_;
-  std::vector<std::vector<ValueId>> reads_;
-};
 
 void expect_below_the_optimum_with_copies(uint64_t seed, Tally& tally) {
   const RandomBlocks blocks(seed);

@@ -63,11 +63,17 @@ void for_subsets(Mask from, int size, const std::function<void(Mask)>& use, Mask
 
 class Search {
  public:
-  explicit Search(const Problem& problem) : problem_(problem), graph_(*problem.graph) {
+  Search(const Problem& problem, const CopySearch& asked)
+      : problem_(problem),
+        graph_(*problem.graph),
+        block_bytes_(asked.block_bytes > 0 ? asked.block_bytes : problem.alignment),
+        may_recompute_(asked.may_recompute),
+        leaves_once_(asked.leaves_once) {
     device_blocks_ = blocks(problem.budget[index_of(Tier::device)]);
     host_blocks_ = blocks(problem.budget[index_of(Tier::host)]);
     number_blocks();
     for (size_t n = 0; n < graph_.nodes().size(); ++n) work_.push_back(work_of(n));
+    if (leaves_once_) find_turn();
   }
 
   std::optional<int> run() {
@@ -91,7 +97,7 @@ class Search {
  private:
   static size_t at(int i) { return static_cast<size_t>(i); }
   int blocks(int64_t bytes) const {
-    return static_cast<int>(std::min<int64_t>(bytes / problem_.alignment, 1000));
+    return static_cast<int>(std::min<int64_t>(bytes / block_bytes_, 1000));
   }
 
   void number_blocks() {
@@ -99,7 +105,8 @@ class Search {
     mask_.assign(graph_.values().size(), 0);
     for (size_t v = 0; v < mask_.size(); ++v) {
       const int64_t bytes = graph_.values()[v].type.bytes();
-      ensure(!graph_.values()[v].home.valid() && bytes % problem_.alignment == 0, "odd values");
+      ensure(!graph_.values()[v].home.valid() && bytes % block_bytes_ == 0,
+             "values of broken blocks");
       for (int b = 0; b < blocks(bytes); ++b) mask_[v] |= Mask{1} << static_cast<unsigned>(next++);
     }
     ensure(next <= 16, "too many blocks to search");
@@ -112,7 +119,7 @@ class Search {
         .reads = 0, .writes = 0, .seconds = static_cast<int>(problem_.seconds[n]), .ways = {}};
     for (const ValueId input : node.inputs) work.reads |= mask_[at(input.index)];
     for (const ValueId output : node.outputs) work.writes |= mask_[at(output.index)];
-    const int scratch = blocks(padded(problem_.workspace[n], problem_.alignment));
+    const int scratch = blocks(problem_.workspace[n] + block_bytes_ - 1);
     work.ways.push_back({.more_blocks = count(work.writes) + scratch, .gone = 0});
     for (const InPlace pair : possible_in_place(problem_, node)) {  // One output: one at a time.
       ensure(node.outputs.size() == 1, "several outputs in place");
@@ -120,6 +127,44 @@ class Search {
           {.more_blocks = scratch, .gone = mask_[at(node.inputs[at(pair.input)].index)]});
     }
     return work;
+  }
+
+  void find_turn() {
+    for (size_t n = 0; n < work_.size(); ++n) {
+      if (graph_.nodes()[n].phase == Phase::forward) turn_ = static_cast<int>(n);
+    }
+    last_forward_read_.assign(16, -1);
+    if (may_recompute_) read_after_turn_ = ~Mask{0};
+    for (size_t n = 0; n < work_.size(); ++n) {
+      if (static_cast<int>(n) > turn_) {
+        read_after_turn_ |= work_[n].reads;
+        continue;
+      }
+      for (size_t b = 0; b < last_forward_read_.size(); ++b) {
+        if ((work_[n].reads >> b & 1U) != 0) last_forward_read_[b] = static_cast<int>(n);
+      }
+    }
+  }
+
+  bool is_turn_over(const State& state) const {
+    return state.done > turn_ + 1 || (state.done == turn_ + 1 && state.running != turn_);
+  }
+
+  // Blocks that may start their way out.
+  Mask may_leave(const State& state) const {
+    if (!leaves_once_) return ~Mask{0};
+    return is_turn_over(state) ? 0 : read_after_turn_;
+  }
+
+  // Blocks that may be given up: those without a copy for good, the others as they leave.
+  Mask may_go(const State& state) const {
+    if (!leaves_once_) return ~Mask{0};
+    Mask mask = ~state.host;
+    for (size_t b = 0; b < last_forward_read_.size(); ++b) {
+      const int reader = last_forward_read_[b];
+      if (state.done > reader && state.running != reader) mask |= Mask{1} << b;
+    }
+    return mask;
   }
 
   bool is_end(const State& state) const {
@@ -134,12 +179,14 @@ class Search {
   void start_something(const State& state) {
     copy_out(state);  // And start nothing.
     if (state.running != kNobody) return;
-    for (int n = 0; n <= std::min(state.done, static_cast<int>(work_.size()) - 1); ++n) {
+    const int last = std::min(state.done, static_cast<int>(work_.size()) - 1);
+    for (int n = may_recompute_ ? 0 : state.done; n <= last; ++n) {
       const Work& work = work_[at(n)];
       if ((state.device & work.reads) != work.reads) continue;
       for (size_t way = 0; way < work.ways.size(); ++way) {
         State begun = state;
         begun.device &= ~work.writes;
+        if (leaves_once_ && is_turn_over(state)) begun.host &= ~work.reads;
         begun.running = n;
         begun.way = static_cast<int>(way);
         begun.seconds_left = work.seconds;
@@ -152,12 +199,13 @@ class Search {
   // Which block goes out during the next second, if any.
   void copy_out(const State& state) {
     copy_in(state, 0);
-    for (Mask left = state.device & ~state.host; left != 0; left &= left - 1) {
+    for (Mask left = state.device & ~state.host & may_leave(state); left != 0; left &= left - 1) {
       const Mask block = left & (~left + 1);
       if (count(state.host) < host_blocks_) {
         copy_in(state, block);
         continue;
       }
+      if (leaves_once_) continue;
       for_subsets(state.host, std::min(1, host_blocks_), [&](Mask dropped) {
         if (dropped == 0) return;
         State less = state;
@@ -185,10 +233,11 @@ class Search {
       needed += work.ways[at(state.way)].more_blocks;
       busy |= work.reads;
     }
-    for_subsets(state.device & ~busy, std::max(needed, 0), [&](Mask dropped) {
+    for_subsets(state.device & ~busy & may_go(state), std::max(needed, 0), [&](Mask dropped) {
       State after = state;
       after.device = (state.device & ~dropped) | in;
       after.host |= out;
+      if (leaves_once_) after.host &= ~in;
       pass_second(after);
     });
   }
@@ -205,6 +254,12 @@ class Search {
 
   const Problem& problem_;
   const Graph& graph_;
+  int64_t block_bytes_ = 0;
+  bool may_recompute_ = true;
+  bool leaves_once_ = false;
+  int turn_ = 0;                        // The last forward node.
+  std::vector<int> last_forward_read_;  // Per block: a node; -1: nothing reads it before the turn.
+  Mask read_after_turn_ = 0;
   int device_blocks_ = 0;
   int host_blocks_ = 0;
   std::vector<Mask> mask_;  // Per value.
@@ -216,8 +271,8 @@ class Search {
 
 }  // namespace
 
-std::optional<int> fastest_with_copies(const Problem& problem) {
-  return Search(problem).run();
+std::optional<int> fastest_with_copies(const Problem& problem, const CopySearch& asked) {
+  return Search(problem, asked).run();
 }
 
 }  // namespace olm2::oracle
