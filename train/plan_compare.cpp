@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "train/plan_sweep.h"
+#include "train/progress.h"
 
 namespace olm2 {
 namespace {
@@ -46,8 +47,9 @@ std::vector<ComparedPlan> rows_of(const Config& config, const PlanStage& stage,
     bytes.push_back(resolve_budgets(parse_byte_size(budget), config.memory.host_budget,
                                     stage.resident_problems()));
   }
-  const std::vector<StateSearch> found = sweep_budgets(stage.programs(), stage.resident_problems(),
-                                                       bytes, options, stage.plans_state());
+  const std::vector<StateSearch> found = sweep_budgets(
+      stage.programs(), stage.resident_problems(), bytes, options, stage.plans_state(),
+      [&](size_t i) { say("planning " + policy + " at " + budgets[i]); });
   std::vector<ComparedPlan> rows;
   for (size_t i = 0; i < budgets.size(); ++i) {
     rows.push_back(row_of(found[i], config.train.grad_accumulation));

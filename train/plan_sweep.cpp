@@ -49,10 +49,12 @@ StateSearch adopt(const StateSearch& own, const StateSearch& other, const Budget
 
 std::vector<StateSearch> sweep_budgets(const RunPrograms& run, const std::vector<Problem>& problems,
                                        std::span<const Budgets> budgets, const PlanOptions& options,
-                                       bool planned_state) {
+                                       bool planned_state,
+                                       const std::function<void(size_t)>& begins) {
   std::vector<StateSearch> found;
-  for (const Budgets& each : budgets) {
-    found.push_back(search_state(run, problems, each, options, planned_state));
+  for (size_t i = 0; i < budgets.size(); ++i) {
+    if (begins) begins(i);
+    found.push_back(search_state(run, problems, budgets[i], options, planned_state));
   }
   return exchange_plans(run, budgets, found);
 }

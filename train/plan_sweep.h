@@ -9,6 +9,7 @@
 //   3. whatever is larger than a budget with a plan has one.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -16,10 +17,12 @@
 
 namespace olm2 {
 
-// search_state() for each of the budgets, then exchange_plans().
+// search_state() for each of the budgets, then exchange_plans().  `begins` is called with a
+// budget's index before it is planned.
 std::vector<StateSearch> sweep_budgets(const RunPrograms& run, const std::vector<Problem>& problems,
                                        std::span<const Budgets> budgets, const PlanOptions& options,
-                                       bool planned_state);
+                                       bool planned_state,
+                                       const std::function<void(size_t)>& begins = {});
 
 // The best of `found` for each of the budgets; found[i] is what a search at budgets[i] found.  A
 // plan that was found for another budget says so in its certificates' `space`; their bounds are

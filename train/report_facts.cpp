@@ -31,13 +31,14 @@ std::string title_of(const Config& config, const RunPrograms& run) {
   return text;
 }
 
-// Seconds of a step planned with more on the device; 0 if it cannot be planned.
+// Seconds of a step planned with more on the device: never more than the plan in hand takes.
 double step_with(const PlanStage& stage, int64_t extra_bytes, int64_t grad_accumulation) {
   Budgets budgets = stage.budgets();
   budgets.bytes[kDevice] += extra_bytes;
   const StateSearch found = search_state(stage.programs(), stage.resident_problems(), budgets,
                                          stage.options(), stage.plans_state());
-  return found.plan ? step_time(*found.plan, grad_accumulation).planned_s : 0;
+  const double now_s = step_time(stage.plan(), grad_accumulation).planned_s;
+  return found.plan ? std::min(now_s, step_time(*found.plan, grad_accumulation).planned_s) : now_s;
 }
 
 }  // namespace
@@ -62,8 +63,7 @@ void find_what_more_would_buy(const Config& config, const PlanStage& stage, Repo
   if (missing <= 0) return;
   constexpr int64_t kGiB = int64_t{1} << 30;
   const int64_t extra = missing > kGiB ? kGiB : missing / 2;
-  const double step_s = step_with(stage, extra, micros);
-  if (step_s > 0) facts.more.push_back({.extra_bytes = extra, .step_s = step_s});
+  facts.more.push_back({.extra_bytes = extra, .step_s = step_with(stage, extra, micros)});
   facts.more.push_back({.extra_bytes = missing,
                         .step_s = step_time(stage.plan(), micros).keep_all_s,
                         .keeps_everything = true});

@@ -56,7 +56,7 @@ int64_t first_fit_top(const std::vector<BoxGroup>& groups) {
   return top;
 }
 
-// Case O15: never more than 100 units alive, yet an allocator needs 130.
+// Never more than 100 units alive, yet an allocator needs 130.
 TEST(Packing, PlacesIn100WhatFirstFitPlacesIn130) {
   const std::vector<BoxGroup> groups = {single(30, 0, 1), single(30, 0, 9), single(40, 0, 2),
                                         single(70, 3, 9)};
