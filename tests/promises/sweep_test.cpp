@@ -160,14 +160,17 @@ TEST(Sweep, NeverGivesABudgetWhatDoesNotFitIt) {
 TEST(Sweep, FallsBackToKeepingEverythingAsBoundWhereStateRestsElsewhere) {
   const TinyRun run(tiny_mlp());
   const Budgets all = resolve_budgets({.bytes = 0, .percent = 100}, {}, run.problems);
-  const int64_t host = int64_t{1} << 30;
-  const std::vector<Budgets> budgets = {with_bytes(all, all.keep_all_bytes - 64, host),
-                                        with_bytes(all, all.keep_all_bytes - 128, host)};
-  const std::vector<StateSearch> found = {found_by(run, "chen-sqrt", budgets[0]),
+  const int64_t least = minimum_of(run, options_for("chen"), 0);
+  const int64_t bytes = (least + all.keep_all_bytes) / 2;
+  const std::vector<Budgets> budgets = {with_bytes(all, bytes, int64_t{1} << 30),
+                                        with_bytes(all, bytes - 64, int64_t{1} << 30)};
+  const std::vector<StateSearch> found = {found_by(run, "recompute", budgets[0]),
                                           found_by(run, "olm2", budgets[1], true)};
   ASSERT_TRUE(found[0].plan && found[1].plan);
   ASSERT_LT(seconds_of(found[1]), seconds_of(found[0])) << "nothing to exchange";
+  ASSERT_GT(found[0].certificates.back().bound_s, found[0].certificates.back().baseline_s);
   const std::vector<StateSearch> swept = exchange_plans(run.programs, budgets, found);
+  EXPECT_EQ(seconds_of(swept[0]), seconds_of(found[1]));
   for (const Certificate& certificate : swept[0].certificates) {
     EXPECT_EQ(certificate.bound_s, std::min(certificate.baseline_s, certificate.objective_s));
   }

@@ -1,6 +1,8 @@
 // What olm2-plan answers besides a plan: why, the largest batch, the model for other solvers.
 #include <algorithm>
 #include <numeric>
+#include <optional>
+#include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -206,6 +208,51 @@ TEST(PlanQuestions, LargestBatchSaysWhatBindsNext) {
   EXPECT_THAT(ended.out, AllOf(HasSubstr("largest train.batch_size within 2097152 bytes"),
                                HasSubstr("tokens per second"), HasSubstr("One sequence more")));
   EXPECT_THAT(ended.err, HasSubstr("batch 1 needs"));
+}
+
+struct ComparedRow {
+  std::string policy;
+  int percent = 0;
+  std::optional<double> overhead;
+  int64_t device_peak = 0;
+};
+
+std::vector<ComparedRow> read_compared(const std::filesystem::path& csv) {
+  std::vector<ComparedRow> rows;
+  std::istringstream lines(read_file(csv));
+  std::string line;
+  std::getline(lines, line);
+  while (std::getline(lines, line)) {
+    std::vector<std::string> fields;
+    std::istringstream text(line);
+    for (std::string field; std::getline(text, field, ',');) fields.push_back(field);
+    ComparedRow row{.policy = fields.at(0), .percent = std::stoi(fields.at(1)), .overhead = {}};
+    if (!fields.at(3).empty()) row.overhead = std::stod(fields.at(3));
+    if (row.overhead) row.device_peak = std::stoll(fields.at(5));
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+TEST(PlanQuestions, ComparedCurvesNeverRiseWithTheBudget) {
+  const ToyRun toy(kMixed);
+  const std::string csv = (toy / "table.csv").string();
+  const Ended ended = olm2_plan(
+      toy, {"--compare", "--policies", "lru,dtr,recompute", "--budgets",
+            "90%,55%,60%,75%,65%,70%,85%,80%", "--csv", csv, "--set", "memory.state=resident"});
+  ASSERT_EQ(ended.status, 0) << ended.err;
+  std::vector<ComparedRow> rows = read_compared(csv);
+  ASSERT_EQ(rows.size(), 24U);
+  EXPECT_EQ(rows[1].percent, 55) << "rows come in the order asked for";
+  std::ranges::stable_sort(rows, {}, &ComparedRow::percent);
+  std::ranges::stable_sort(rows, {}, &ComparedRow::policy);
+  for (size_t i = 1; i < rows.size(); ++i) {
+    if (rows[i].policy != rows[i - 1].policy || !rows[i - 1].overhead) continue;
+    const std::string where = rows[i].policy + " at " + std::to_string(rows[i].percent);
+    ASSERT_TRUE(rows[i].overhead.has_value()) << where;
+    EXPECT_LE(*rows[i].overhead, *rows[i - 1].overhead) << where;
+    EXPECT_GE(rows[i].device_peak, rows[i - 1].device_peak) << where;
+  }
 }
 
 // All programs' models go out, a solution per program comes back, and olm2-train runs the plan.
