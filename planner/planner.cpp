@@ -94,6 +94,14 @@ void lower_by_excess(const BytesPerTier& arena, const Problem& problem, int64_t 
   }
 }
 
+// As long as the policy sought addresses.
+PlaceOptions placing_of(const Problem& problem, const PlanOptions& options,
+                        const PolicyResult& result) {
+  PlaceOptions placing{.effort = options.place_effort * result.place_effort};
+  if (result.place_effort > 1) placing.enough = problem.budget;
+  return placing;
+}
+
 // Asks a policy for plans until one fits with its addresses, each time with a device and host
 // budget lower by what the last plan was too large.  A plan that is too large is squeezed as well,
 // which costs time instead of bytes: the faster of the two ways counts.
@@ -101,7 +109,6 @@ Found plan_until_it_fits(const Problem& problem, const Policy& policy, PlanOptio
                          const Stopwatch& watch) {
   Found found;
   Problem asked = problem;
-  const PlaceOptions place_options{.effort = options.place_effort};
   const double time_limit_s = options.time_limit_s;
   int tries = kMaxTries;
   for (int attempt = 0; attempt < tries; ++attempt) {
@@ -110,6 +117,7 @@ Found plan_until_it_fits(const Problem& problem, const Policy& policy, PlanOptio
     PolicyResult result = policy.plan(asked, options);
     if (attempt == 0) found.first = result;
     if (!has_plan(result)) break;
+    const PlaceOptions place_options = placing_of(problem, options, result);
     const Realized realized = realize(problem, result.plan, place_options);
     const bool fits = is_within(realized.schedule.arena, problem.budget);
     Realized squeezed = squeeze(problem, realized, place_options);

@@ -103,6 +103,8 @@ struct PolicyResult {
   double bound_s = 0;  // No plan in `space` is faster.
   std::string space = {};
   std::string solver = {};
+  // How much longer than asked for addresses were sought, within the budgets, until they fit.
+  int place_effort = 1;
 };
 struct Policy {
   std::string_view name;

@@ -21,6 +21,8 @@ namespace {
 constexpr int kMostAttempts = 4;     // Of a stage, with ever smaller budgets.
 constexpr int kMostForbidden = 200;  // Choices that only tolerances or addresses forbid.
 constexpr int kMostInVain = 2;
+constexpr int kPatience = 64;  // Times the usual search for addresses.
+constexpr size_t kDevice = index_of(Tier::device);
 constexpr int64_t kStepsOfTree = 6000;  // Of the solver, for one program.
 constexpr double kFirstShare = 0.6;  // Of the time limit, for one, while there is no plan at all.
 constexpr std::array<double, 4> kMargins = {kUsualMargin, 1.0, 2.0, 4.0};
@@ -40,6 +42,14 @@ struct Best {
   Decisions decisions;
   double seconds = std::numeric_limits<double>::infinity();
   std::string space;
+  int place_effort = 1;
+};
+
+// The fastest plan of a stage that did not fit.
+struct Dream {
+  Plan plan;
+  Decisions decisions;
+  double seconds = std::numeric_limits<double>::infinity();
 };
 
 class Search {
@@ -72,6 +82,7 @@ class Search {
     result.status = Status::feasible;
     result.plan = std::move(best_.plan);
     result.space = best_.space;
+    result.place_effort = best_.place_effort;
     return result;
   }
 
@@ -103,7 +114,17 @@ class Search {
   void try_stage(const Stage& stage) {
     const GuidedSlots guided = guide_.choose(stage, may_recompute_);
     if (!seen_.insert(guided.key()).second) return;
+    dream_ = {};
+    look_into(stage, guided);
+    if (dream_.seconds < best_.seconds && !is_done()) {
+      keep_if_fastest(realize(problem_, dream_.plan, patiently_), dream_.decisions, stage,
+                      kPatience);
+    }
+  }
+
+  void look_into(const Stage& stage, const GuidedSlots& guided) {
     BytesPerTier target = problem_.budget;
+    BytesPerTier last_excess{};
     std::vector<Row> forbidden;
     const int most = may_swap_ ? kMostAttempts : kMostForbidden;
     for (int attempt = 0; attempt < most && deadline_.left_s() > 0; ++attempt) {
@@ -116,15 +137,31 @@ class Search {
       model.linear.rows.insert(model.linear.rows.end(), forbidden.begin(), forbidden.end());
       const Solution solution = solve_model(model);
       if (solution.x.empty()) return;
-      const BytesPerTier excess = consider(decisions_of(problem_, model, solution.x), stage);
+      const Decisions decisions = decisions_of(problem_, model, solution.x);
+      const BytesPerTier excess = consider(decisions, stage);
       if (excess == BytesPerTier{} || is_done()) return;
       if (model.swaps.empty()) {
         forbidden.push_back(forbid(model, solution.x));
       } else {
+        BytesPerTier less = excess;
+        const bool stays = excess[kDevice] > 0 && excess[kDevice] == last_excess[kDevice];
+        if (stays) less[kDevice] = rest_of_cut(decisions, excess);
         for (size_t t = 0; t < kTierCount; ++t)
-          target[t] = std::max<int64_t>(0, target[t] - excess[t]);
+          target[t] = std::max<int64_t>(0, target[t] - less[t]);
+        last_excess = excess;
       }
     }
+  }
+
+  // Where less memory only means that more of one value is sent, and the gap beside its rest grows
+  // likewise: the rest, without which it is sent whole.  Otherwise the excess.
+  int64_t rest_of_cut(const Decisions& decisions, const BytesPerTier& excess) const {
+    int64_t least = std::numeric_limits<int64_t>::max();
+    for (size_t v = 0; v < decisions.swapped.size(); ++v) {
+      const int64_t rest = problem_.padded_bytes({static_cast<int32_t>(v)}) - decisions.swapped[v];
+      if (decisions.swapped[v] > 0 && rest > 0) least = std::min(least, rest);
+    }
+    return least == std::numeric_limits<int64_t>::max() ? excess[kDevice] : least;
   }
 
   Solution solve_model(MilpModel& model) {
@@ -172,8 +209,8 @@ class Search {
     for (const double margin : kMargins) {
       const Arrangement arrangement = arrange(problem_, decisions, margin);
       if (!arrangement.fits(problem_.budget)) return excess_of(arrangement.least);
-      const Realized realized = place_within(arrangement.plan, excess);
-      keep_if_fastest(realized, decisions, stage);
+      const Realized realized = place_within(arrangement.plan, decisions, excess);
+      keep_if_fastest(realized, decisions, stage, 1);
       const bool waits = realized.seconds > computing_s * (1 + options_.gap / 4);
       if (!waits || excess != BytesPerTier{} || is_done()) break;
     }
@@ -182,23 +219,26 @@ class Search {
 
   // Places a plan, ever harder until it fits the budgets: from scratch, with a search, squeezed.
   // `excess` is what it lacks as it stands.
-  Realized place_within(const Plan& plan, BytesPerTier& excess) const {
+  Realized place_within(const Plan& plan, const Decisions& decisions, BytesPerTier& excess) {
     Realized realized = realize(problem_, plan, quickly_);
     excess = excess_of(realized.schedule.arena);
     if (excess == BytesPerTier{} || realized.seconds >= best_.seconds) return realized;
     realized = realize(problem_, plan, well_);
     excess = excess_of(realized.schedule.arena);
     if (excess == BytesPerTier{} || realized.seconds >= best_.seconds) return realized;
+    if (realized.seconds < dream_.seconds) dream_ = {plan, decisions, realized.seconds};
     return squeeze(problem_, realized, quickly_);
   }
 
-  void keep_if_fastest(const Realized& realized, const Decisions& decisions, const Stage& stage) {
+  void keep_if_fastest(const Realized& realized, const Decisions& decisions, const Stage& stage,
+                       int place_effort) {
     const bool fits = is_within(realized.schedule.arena, problem_.budget);
     if (!fits || realized.seconds >= best_.seconds) return;
     best_ = {.plan = realized.plan,
              .decisions = decisions,
              .seconds = realized.seconds,
-             .space = std::string(stage.space)};
+             .space = std::string(stage.space),
+             .place_effort = place_effort};
     report();
   }
 
@@ -228,7 +268,9 @@ class Search {
   // Addresses: only as good as the budget asks for, and at first without a search.
   PlaceOptions well_{.effort = options_.place_effort, .enough = problem_.budget};
   PlaceOptions quickly_{.effort = 0, .enough = problem_.budget};
+  PlaceOptions patiently_{.effort = kPatience * options_.place_effort, .enough = problem_.budget};
   Best best_;
+  Dream dream_;
   std::set<std::string> seen_;  // Slots tried so far.
 };
 
