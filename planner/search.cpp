@@ -50,6 +50,7 @@ struct Dream {
   Plan plan;
   Decisions decisions;
   double seconds = std::numeric_limits<double>::infinity();
+  bool was_sought = false;
 };
 
 class Search {
@@ -71,6 +72,7 @@ class Search {
       if (is_done() || (options_.space == "auto" && in_vain == kMostInVain)) break;
       const double before = best_.seconds;
       try_stage(stage);
+      if (is_misled_ && !is_done()) try_stage({stage.space, kEverything});
       in_vain = has_plan() && best_.seconds == before ? in_vain + 1 : 0;
     }
     PolicyResult result{.status = Status::unknown,
@@ -113,13 +115,18 @@ class Search {
 
   void try_stage(const Stage& stage) {
     const GuidedSlots guided = guide_.choose(stage, may_recompute_);
+    is_misled_ = false;
     if (!seen_.insert(guided.key()).second) return;
     dream_ = {};
     look_into(stage, guided);
-    if (dream_.seconds < best_.seconds && !is_done()) {
-      keep_if_fastest(realize(problem_, dream_.plan, patiently_), dream_.decisions, stage,
-                      kPatience);
-    }
+    dream(stage);
+  }
+
+  // Seeks addresses for the fastest plan of the stage that had none, for long, once.
+  void dream(const Stage& stage) {
+    if (dream_.was_sought || dream_.seconds >= best_.seconds || is_done()) return;
+    dream_.was_sought = true;
+    keep_if_fastest(realize(problem_, dream_.plan, patiently_), dream_.decisions, stage, kPatience);
   }
 
   void look_into(const Stage& stage, const GuidedSlots& guided) {
@@ -136,9 +143,11 @@ class Search {
       guide_.require(guided, model);
       model.linear.rows.insert(model.linear.rows.end(), forbidden.begin(), forbidden.end());
       const Solution solution = solve_model(model);
+      if (attempt == 0) is_misled_ = misleads(stage, solution);
       if (solution.x.empty()) return;
       const Decisions decisions = decisions_of(problem_, model, solution.x);
       const BytesPerTier excess = consider(decisions, stage);
+      if (attempt == 0) dream(stage);
       if (excess == BytesPerTier{} || is_done()) return;
       if (model.swaps.empty()) {
         forbidden.push_back(forbid(model, solution.x));
@@ -151,6 +160,16 @@ class Search {
         last_excess = excess;
       }
     }
+  }
+
+  // Whether it is proven that the guided program of the narrowest space holds no plan that is close
+  // enough.
+  bool misleads(const Stage& stage, const Solution& solution) const {
+    constexpr double kMilliseconds = 1e3;
+    const bool is_narrow = stage.space == narrowest_space(problem_, options_.space);
+    if (stage.radius == kEverything || !is_narrow) return false;
+    return solution.verdict == Solution::Verdict::infeasible ||
+           solution.bound * (1 - options_.gap) > bound_.seconds * kMilliseconds;
   }
 
   // Where less memory only means that more of one value is sent, and the gap beside its rest grows
@@ -226,7 +245,7 @@ class Search {
     realized = realize(problem_, plan, well_);
     excess = excess_of(realized.schedule.arena);
     if (excess == BytesPerTier{} || realized.seconds >= best_.seconds) return realized;
-    if (realized.seconds < dream_.seconds) dream_ = {plan, decisions, realized.seconds};
+    if (realized.seconds < dream_.seconds) dream_ = {plan, decisions, realized.seconds, false};
     return squeeze(problem_, realized, quickly_);
   }
 
@@ -271,6 +290,7 @@ class Search {
   PlaceOptions patiently_{.effort = kPatience * options_.place_effort, .enough = problem_.budget};
   Best best_;
   Dream dream_;
+  bool is_misled_ = false;      // By the bound's solution, in the last stage.
   std::set<std::string> seen_;  // Slots tried so far.
 };
 

@@ -6,6 +6,7 @@
 
 #include "milp_graphs.h"
 #include "planner/guide.h"
+#include "planner/realize.h"
 
 namespace olm2 {
 namespace {
@@ -55,6 +56,24 @@ TEST(Search, ReachesTheGapAgainstAllPlansAndKeepsTheBudget) {
     EXPECT_LE(planned.certificate.gap, options.gap) << fraction;
     EXPECT_LE(planned.certificate.peak[index_of(Tier::device)], device_budget(problem));
   }
+}
+
+TEST(Search, LooksFurtherWhereItsGuideIsWrong) {
+  const Program program = gpt_step({.layers = 3});
+  Problem problem = problem_of(program, kToyMachine);
+  const auto bytes = static_cast<double>(activation_bytes(problem)) * 0.8;
+  device_budget(problem) = problem.state_bytes + static_cast<int64_t>(bytes);
+  PlanOptions options;
+  options.gap = 0.02;
+  const TurnBound right = turn_bound(problem, true, false, 10);
+  TurnBound wrong = right;
+  for (double& again : wrong.again) again = 1;  // Everything runs again.
+  const PolicyResult found = search_plans(problem, options, right, true, false);
+  const PolicyResult misled = search_plans(problem, options, wrong, true, false);
+  ASSERT_EQ(found.status, Status::feasible);
+  ASSERT_EQ(misled.status, Status::feasible);
+  const double seconds = realize(problem, found.plan).seconds;
+  EXPECT_LE(realize(problem, misled.plan).seconds, seconds * (1 + options.gap));
 }
 
 TEST(Search, AWiderSpaceIsNeverSlower) {
