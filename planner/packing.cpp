@@ -189,6 +189,10 @@ int64_t least_top(std::span<const BoxGroup> groups, int64_t base) {
 
 Packing pack(std::span<const BoxGroup> groups, int64_t base, const PackOptions& options) {
   const int64_t goal = std::max(least_top(groups, base), options.enough);
+  if (!options.start.empty()) {
+    const int64_t ceiling = options.enough > base ? options.enough : goal;
+    return move_few(groups, base, ceiling, options.effort, options.start);
+  }
   Attempt best;
   best.packing.top = std::numeric_limits<int64_t>::max();
   try_orders(groups, base, goal, best);

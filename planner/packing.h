@@ -46,6 +46,9 @@ struct PackOptions {
   // only.
   int effort = 1;
   int64_t enough = 0;  // A top that need not be beaten.
+  // Per group, an offset near which to look; below the base: anywhere.  Then only few groups move:
+  // what finds no place within `enough` lies on top of it.  Empty: all are placed anew.
+  std::vector<int64_t> start = {};
 };
 
 // Offsets of groups that have a choice are at least `base`; if it and the boxes are multiples of an

@@ -86,12 +86,16 @@ class EjectionSearch {
     neighbours_.resize(boxes_.size());
   }
 
-  // Tries to bring everything below `ceiling`.  Where it fails, all is as when the least waited,
-  // and what waited lies on top.
-  bool run(const Packing& start, int64_t ceiling, uint64_t steps) {
+  // Tries to bring everything below `ceiling`, beginning with `start`, whose offsets may collide.
+  // Where it fails, all is as when the least waited, and what waited lies on top.
+  bool run(const std::vector<int64_t>& start, int64_t ceiling, uint64_t steps) {
     begin(start);
-    for (size_t g = 0; g < groups_.size(); ++g) {
-      if (!groups_[g].fixed_at && offset_[g] + extents_[g].height > ceiling) take_out(g);
+    Order order = any_order(groups_);
+    std::ranges::stable_sort(order, {}, [&](size_t g) { return offset_[g]; });
+    for (const size_t g : order) is_in_[g] = false;
+    for (const size_t g : order) {
+      is_in_[g] = offset_[g] >= base_ && offset_[g] + extents_[g].height <= ceiling && is_free(g);
+      if (!is_in_[g]) waiting_.push_back(g);
     }
     sort_waiting();
     Moment best;
@@ -104,7 +108,7 @@ class EjectionSearch {
       if (size < best.size) best = {size, offset_, waiting_};
     }
     if (best.size == 0) return true;
-    if (best.offset.empty()) best = {0, start.offset, {}};
+    if (best.offset.empty()) best = {0, offset_, {order.rbegin(), order.rend()}};
     put_on_top(best);
     return false;
   }
@@ -151,8 +155,8 @@ class EjectionSearch {
     std::vector<size_t> waiting;
   };
 
-  void begin(const Packing& start) {
-    offset_ = start.offset;
+  void begin(const std::vector<int64_t>& start) {
+    offset_ = start;
     is_in_.assign(groups_.size(), true);
     waiting_.clear();
     random_ = RandomNumbers(1);
@@ -216,6 +220,16 @@ class EjectionSearch {
       if (meet && boxes_[other].group != mine.group) found.push_back(other);
     }
     return found;
+  }
+
+  bool is_free(size_t g) {
+    for (uint32_t b = extents_[g].first_box; b < extents_[g].last_box; ++b) {
+      for (const uint32_t other : neighbours(b)) {
+        const bool meet = bottoms_.key(b) < tops_.key(other) && bottoms_.key(other) < tops_.key(b);
+        if (meet && is_in_[boxes_[other].group]) return false;
+      }
+    }
+    return true;
   }
 
   // What is in the way of `g`, from below; at one offset what ends there comes first.
@@ -346,26 +360,41 @@ class EjectionSearch {
 
 }  // namespace
 
+namespace {
+
+// Of one search; twice the effort, twice the steps.
+uint64_t steps_for(std::span<const BoxGroup> groups, int effort) {
+  constexpr uint64_t kWork = 700'000;  // Steps times boxes, about.
+  uint64_t boxes = 1;
+  for (const BoxGroup& group : groups) boxes += group.boxes.size();
+  return std::clamp<uint64_t>(kWork / boxes, 16, 666) * static_cast<uint64_t>(effort);
+}
+
+}  // namespace
+
 void lower_top(std::span<const BoxGroup> groups, int64_t base, int64_t goal, int effort,
                Packing& best) {
   constexpr int kRounds = 6;
-  constexpr uint64_t kWork = 4'000'000;  // Steps times boxes, about.
-  constexpr int64_t kNear = 2000;        // A share of the height not worth looking for.
-  uint64_t boxes = 1;
-  for (const BoxGroup& group : groups) boxes += group.boxes.size();
-  const uint64_t steps =
-      std::clamp<uint64_t>(kWork / boxes, 100, 4000) / kRounds * static_cast<uint64_t>(effort);
+  constexpr int64_t kNear = 2000;  // A share of the height not worth looking for.
+  const uint64_t steps = steps_for(groups, effort);
   EjectionSearch search(groups, base);
   int64_t failed = base;
   int64_t ceiling = goal;
   for (int round = 0; round < kRounds && best.top > goal; ++round) {
-    if (!search.run(best, ceiling, steps)) failed = ceiling;
+    if (!search.run(best.offset, ceiling, steps)) failed = ceiling;
     search.sink();
     Packing found = search.packing();
     if (found.top < best.top) best = std::move(found);
     ceiling = std::max(goal, failed + (best.top - failed) / 2);
     if (best.top - failed <= best.top / kNear) break;
   }
+}
+
+Packing move_few(std::span<const BoxGroup> groups, int64_t base, int64_t ceiling, int effort,
+                 const std::vector<int64_t>& start) {
+  EjectionSearch search(groups, base);
+  search.run(start, ceiling, steps_for(groups, effort));
+  return search.packing();
 }
 
 }  // namespace olm2

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "planner/packing.h"
 
@@ -17,5 +18,10 @@ namespace olm2 {
 // The number of steps follows from the sizes and `effort`.
 void lower_top(std::span<const BoxGroup> groups, int64_t base, int64_t goal, int effort,
                Packing& best);
+
+// A packing near the offsets of `start`, which may collide; below the base: anywhere.  What finds
+// no place below `ceiling` lies on top.
+Packing move_few(std::span<const BoxGroup> groups, int64_t base, int64_t ceiling, int effort,
+                 const std::vector<int64_t>& start);
 
 }  // namespace olm2

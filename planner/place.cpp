@@ -129,6 +129,14 @@ BoxGroup boxes_of(const Schedule& schedule, const std::vector<Member>& group,
   return boxes;
 }
 
+// Below every base: anywhere.
+int64_t start_of(const std::vector<Member>& group, const std::vector<int64_t>& start) {
+  for (const Member& member : group) {
+    if (start[member.buffer] >= 0) return start[member.buffer] - member.offset;
+  }
+  return -1;
+}
+
 bool ends_below(const BoxGroup& group, int64_t base) {
   return group.fixed_at && std::ranges::all_of(group.boxes, [&](const Box& box) {
            return *group.fixed_at + box.offset + box.bytes <= base;
@@ -154,8 +162,10 @@ void place_tier(const Problem& problem, const RigidSets& sets, const GivenOffset
     groups.push_back(std::move(group));
     boxes.push_back(std::move(box_group));
   }
-  const PackOptions pack_options{.effort = options.effort,
-                                 .enough = options.enough[index_of(tier)]};
+  PackOptions pack_options{.effort = options.effort, .enough = options.enough[index_of(tier)]};
+  for (size_t g = 0; g < groups.size() && tier == Tier::device && !options.start.empty(); ++g) {
+    pack_options.start.push_back(boxes[g].fixed_at.value_or(start_of(groups[g], options.start)));
+  }
   const Packing packing = options.random_seed == 0
                               ? pack(boxes, base, pack_options)
                               : pack_at_random(boxes, base, problem.alignment, options.random_seed);

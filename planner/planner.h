@@ -155,6 +155,9 @@ struct PlaceOptions {
   uint64_t random_seed = 0;  // Not 0: random legal addresses, for tests.
   int effort = 1;            // How long to search, as PlanOptions::place_effort; 0: not at all.
   BytesPerTier enough{};     // Arenas that need not be beaten.
+  // Per buffer, an offset near which to look on the device; negative: anywhere.  Then few move, and
+  // what finds no place within `enough` lies on top.  Empty: all are placed anew.
+  std::vector<int64_t> start = {};
 };
 
 // Chooses offsets (first fit over several orders, then local searches) and arena sizes.

@@ -16,6 +16,7 @@ Realized realize(const Problem& problem, const Plan& plan, const PlaceOptions& o
 
 // The plan of `placed`, which exceeds the device's budget, again and again with bytes that are on
 // their way given up earlier and taken later (relieve.h): the first that fits, or the smallest.
+// Each plan keeps the addresses of the one before where it can.
 Realized squeeze(const Problem& problem, const Realized& placed, const PlaceOptions& options = {});
 
 // The same for a plan that fits but whose addresses take noticeably more than its bytes, as long as

@@ -216,6 +216,12 @@ TEST(Packing, NeedsNoMoreThanTheBestOfAllOffsets) {
   EXPECT_GT(above_the_live_bytes, 0) << "some cases are not decided by counting";
 }
 
+int64_t top_end(const BoxGroup& group, int64_t offset) {
+  int64_t end = offset;
+  for (const Box& box : group.boxes) end = std::max(end, offset + box.offset + box.bytes);
+  return end;
+}
+
 // Lives made by cutting a rectangle of `bytes` times `moments`: they fit into it without a gap.
 void cut_rectangle(std::mt19937_64& random, int64_t bytes, int32_t first, int32_t last, int pieces,
                    std::vector<BoxGroup>& groups) {
@@ -264,6 +270,40 @@ TEST(Packing, SearchesLongerWhereAskedTo) {
   }
   EXPECT_LE(excess, 4 * 50);
   EXPECT_LT(excess_of_long_search, excess);
+}
+
+// What fits stays; what does not finds a place, or lies on top of all that fits.
+TEST(Packing, MovesFewOfThoseThatHaveAPlace) {
+  int moved = 0;
+  int on_top = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    std::vector<BoxGroup> groups = pieces_of_a_rectangle(seed, 12);
+    groups.push_back(single(10, 0, 99, 1000));
+    const Packing before = pack(groups, 0);
+    ASSERT_EQ(before.top, 1010);
+    PackOptions options{.enough = 1010, .start = before.offset};
+    EXPECT_EQ(pack(groups, 0, options).offset, before.offset);
+    const Packing loose = pack_at_random(groups, 0, 1, seed);
+    EXPECT_EQ(pack(groups, 0, {.enough = loose.top, .start = loose.offset}).offset, loose.offset);
+    // Nobody knows where the first of them was, and the second lies where another does.
+    options.start[0] = -1;
+    options.start[1] = options.start[2];
+    const Packing after = pack(groups, 0, options);
+    expect_legal(groups, after, 0);
+    EXPECT_EQ(after.top, 1010) << seed;
+    for (size_t g = 3; g < groups.size(); ++g) moved += after.offset[g] != before.offset[g] ? 1 : 0;
+    // There is no room for one more.
+    groups.push_back(single(50, 40, 60));
+    options.start.push_back(-1);
+    const Packing fuller = pack(groups, 0, options);
+    expect_legal(groups, fuller, 0);
+    for (size_t g = 0; g < groups.size(); ++g) {
+      on_top += top_end(groups[g], fuller.offset[g]) > 1010 ? 1 : 0;
+    }
+  }
+  EXPECT_LE(moved, 20 * 10 / 2);
+  EXPECT_GE(on_top, 20);
+  EXPECT_LE(on_top, 20 * 2);
 }
 
 TEST(Packing, PlacesNothing) {
