@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kSmallestChunk = int64_t{1} << 20;
 constexpr double kLatencies = 20;  // A chunk takes at least as many times what its copy costs.
-constexpr int64_t kFinest = 64;    // A chunk is at least this share of the live bytes.
+constexpr int64_t kFinest = 32;    // A chunk is at least this share of the live bytes.
 constexpr int64_t kMostChunks = 8;
 
 // A stay of one value on the device.  Positions count the nodes of Decisions::order; -1 is before
