@@ -5,8 +5,8 @@
 // leave after their last reader before the turn and are back for their first reader after it.
 // What is left to choose is when copies start and when their bytes are taken or given up:
 //  - A copy out starts when the link is free and its bytes are made (sending.h).  Its device bytes
-//  are given up when it is done, or
-//    earlier, oldest first, where the next node does not fit otherwise (that node then waits).
+//    are given up when it is done, or earlier, oldest first, where the next node does not fit
+//    otherwise (that node then waits).
 //  - A copy in starts just in time (found backwards from its reader, with a margin), or later where
 //    its bytes do not fit yet.  Much earlier would hide nothing more, and makes lives that
 //    addresses are hard to find for: up to 13 % of the budget were lost to gaps, against none.

@@ -306,10 +306,10 @@ TEST(SolverProcess, BelievesNoneThatIsMad) {
   for (const char* script : {
            "exit 3",                                          // Ends.
            "kill -SEGV $$",                                   // Crashes.
-           "head -c 100000 /dev/urandom >&0; exec sleep 60",  // Says what means nothing,
+           "head -c 100000 /dev/urandom >&0; exec sleep 60",  // Says what means nothing, or only
+                                                              // half.
            "head -c 100000 /dev/zero >&0; exec sleep 60",
-           "printf '\\007\\0\\0\\0\\001\\0\\0\\0\\0\\0\\0\\0\\0' >&0; exec sleep 60",  // or only
-                                                                                       // half.
+           "printf '\\007\\0\\0\\0\\001\\0\\0\\0\\0\\0\\0\\0\\0' >&0; exec sleep 60",
            "printf '\\007\\0\\0\\0' >&0",
        }) {
     const OtherProgram program(script);
