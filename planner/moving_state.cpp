@@ -1,11 +1,11 @@
 #include "planner/moving_state.h"
 
 #include <algorithm>
-#include <chrono>
+#include <numeric>
 
 #include "core/error.h"
-#include "planner/bound.h"
-#include "planner/realize.h"
+#include "planner/best_plan.h"
+#include "planner/keep_all.h"
 #include "planner/smallest.h"
 #include "planner/state_copies.h"
 
@@ -13,7 +13,6 @@ namespace olm2 {
 namespace {
 
 constexpr size_t kDevice = index_of(Tier::device);
-constexpr int kMaxTries = 6;
 
 size_t as_size(int32_t i) {
   return static_cast<size_t>(i);
@@ -118,84 +117,58 @@ std::vector<int64_t> bytes_per_compute(const Problem& problem, const Plan& plan)
   return bytes;
 }
 
-// Plans of the settled problem, until one fits the real budgets with its copies of state.
-struct Attempt {
-  Certificate settled;   // Of the plan for the budget asked for.
-  Certificate accepted;  // Of the one that fits, if any does.
-  std::optional<Realized> realized;
-};
-
-Attempt attempt(const Problem& problem, const PlanOptions& options, bool early,
-                const std::chrono::steady_clock::time_point start) {
-  Attempt result;
-  SettledProblem settled = settle(problem, early);
-  PlanOptions mine = options;
-  const BytesPerTier asked = settled.problem.budget;
-  for (int i = 0; i < kMaxTries; ++i) {
-    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
-    mine.time_limit_s = options.time_limit_s - passed.count();
-    if (i > 0 && mine.time_limit_s <= 0) break;
-    mine.time_limit_s = std::max(mine.time_limit_s, 0.0);
-    Planned planned = plan_program(settled.problem, mine);
-    if (i == 0) result.settled = planned.certificate;
-    if (!planned.schedule) break;
-    const PlaceOptions place_options{.effort = options.place_effort};
-    Realized realized = squeeze(
-        problem, realize(problem, unsettle(problem, planned.plan), place_options), place_options);
-    if (is_within(realized.schedule.arena, problem.budget)) {
-      planned.certificate.placement_loss_bytes += asked[kDevice] - settled.problem.budget[kDevice];
-      result.accepted = std::move(planned.certificate);
-      result.realized = std::move(realized);
-      break;
-    }
-    for (size_t tier = 0; tier < kTierCount; ++tier) {
-      const int64_t excess = realized.schedule.arena[tier] - problem.budget[tier];
-      settled.problem.budget[tier] -= std::max<int64_t>(excess, 0);
-    }
-  }
-  return result;
+double computing_s(const Problem& problem) {
+  return std::accumulate(problem.seconds.begin(), problem.seconds.end(), 0.0);
 }
 
-// What holds of every plan of the real problem: the bound of the settled one, or that of the turn,
-// where the copies of state count.  Infeasible if one of them proves that nothing fits.
-Certificate bound_of(const Problem& problem, const PlanOptions& options,
-                     const Certificate& settled) {
-  constexpr double kBoundShare = 0.25;
+TurnBound bound_of(const Problem& problem, const PlanOptions& options) {
   const Policy& policy = find_policy(options.policy);
-  Certificate bound = settled;
-  const TurnBound turn = turn_bound(problem, policy.bound_recomputes, policy.bound_copies,
-                                    kBoundShare * options.time_limit_s);
-  bound.bound_s = std::max(bound.bound_s, turn.seconds);
-  bound.bound_space += ", with state resting where it does";
-  if (!turn.fits && policy.bound_recomputes && policy.bound_copies) {
-    bound.status = Status::infeasible;
-  }
-  return bound;
+  return bound_for(problem, policy.bound_recomputes, policy.bound_copies, options);
 }
 
-// Rewrites the certificate of a settled plan for the real one.
-Planned finish(const Problem& problem, Attempt attempt, const Certificate& bound) {
-  Planned planned;
-  Certificate& certificate = planned.certificate;
-  certificate = std::move(attempt.accepted);
-  Realized& realized = *attempt.realized;
-  certificate.objective_s = realized.seconds;
-  // A bound that a plan beats is none.
-  constexpr double kRounding = 1e-9;
-  const bool is_beaten = realized.seconds < bound.bound_s * (1 - kRounding);
-  certificate.bound_s = std::min(is_beaten ? bound.baseline_s : bound.bound_s, realized.seconds);
-  certificate.bound_space = bound.bound_space;
-  certificate.gap =
-      realized.seconds > 0 ? (realized.seconds - certificate.bound_s) / realized.seconds : 0;
-  certificate.status = certificate.gap <= kRounding ? Status::optimal : Status::feasible;
-  certificate.peak = realized.schedule.arena;
-  certificate.copied_bytes = 0;
-  for (const Step& step : realized.plan.steps) {
-    if (step.kind == Step::Kind::copy) certificate.copied_bytes += step.range.bytes();
+// Raises a bound to that of the turn of the real problem, where the copies of state count.  False:
+// no plan fits.
+bool raise_to_turn(const Problem& problem, const PlanOptions& options, Certificate& certificate) {
+  const TurnBound turn = bound_of(problem, options);
+  certificate.bound_s = std::max(certificate.bound_s, turn.seconds);
+  return turn.fits;
+}
+
+bool is_close_enough(const Found& found, double bound_s, const PlanOptions& options) {
+  return found.realized && found.realized->seconds * (1 - options.gap) <= bound_s;
+}
+
+// Whether nodes look alike to a policy in both.
+bool is_same(const SettledProblem& a, const SettledProblem& b) {
+  const auto is_same_link = [](const LinkProfile& x, const LinkProfile& y) {
+    return x.bytes_per_s == y.bytes_per_s;
+  };
+  return a.problem.workspace == b.problem.workspace &&
+         is_same_link(a.problem.device_to_host, b.problem.device_to_host) &&
+         is_same_link(a.problem.host_to_device, b.problem.host_to_device);
+}
+
+// Keeping everything, and the policy's plan, of the settled problem.
+Found plan_as_if_settled(const Problem& problem, const SettledProblem& settled,
+                         const TurnBound& bound, PlanOptions options, const Deadline& deadline) {
+  const Question question{.real = problem, .settled = settled.problem};
+  options.bound = std::make_shared<const TurnBound>(bound);
+  Found found;
+  const Plan keep_all = keep_all_plan(settled.problem);
+  if (is_within(replay(settled.problem, keep_all).peak, settled.problem.budget)) {
+    CopiesRoom room;
+    Realized realized = realize_settled(question, keep_all,
+                                        {.effort = options.place_effort, .enough = problem.budget},
+                                        options.useful_s, room);
+    if (realized.seconds >= options.useful_s) return found;
+    if (is_within(realized.schedule.arena, problem.budget)) {
+      found.own_s = computing_s(problem);
+      found.realized = std::move(realized);
+      found.first = {.status = Status::optimal, .bound_s = bound.seconds, .space = "complete"};
+      return found;  // What a policy can do better is to make room for copies: see `early`.
+    }
   }
-  planned.plan = std::move(realized.plan);
-  planned.schedule = check(problem, std::move(realized.schedule));
-  return planned;
+  return best_plan(question, find_policy(options.policy), options, deadline);
 }
 
 // The smallest plan of the settled problem, with its copies within as little memory.
@@ -233,40 +206,53 @@ Plan unsettle(const Problem& problem, const Plan& settled_plan) {
   return with_state_copies(problem, settled_plan, bytes_per_compute(problem, settled_plan));
 }
 
-Planned plan_moving_state(const Problem& problem, const PlanOptions& options) {
-  const auto start = std::chrono::steady_clock::now();
-  const auto passed_s = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  };
-  // Least windows first: their bound holds.
-  Attempt best = attempt(problem, options, false, start);
-  const Certificate bound = bound_of(problem, options, best.settled);
-  const bool is_close =
-      best.realized && best.realized->seconds * (1 - options.gap) <= bound.bound_s;
-  if (!is_close && passed_s() < options.time_limit_s) {
-    Attempt other = attempt(problem, options, true, start);
-    const bool is_better =
-        other.realized && (!best.realized || other.realized->seconds < best.realized->seconds);
-    if (is_better) best = std::move(other);
+Planned plan_moving_state(const Problem& problem, const Policy& policy, const PlanOptions& options,
+                          const Deadline& deadline) {
+  Planned planned;
+  Certificate& certificate = planned.certificate;
+  certificate.policy = policy.name;
+  certificate.baseline_s = computing_s(problem);
+  const SettledProblem least = settle(problem, false);  // Its bound holds.
+  TurnBound bound = bound_of(least.problem, options);
+  certificate.bound_s = std::max(certificate.baseline_s, bound.seconds);
+  certificate.bound_space = bound.text + ", with state resting where it does";
+  Found found;
+  if (bound.fits && certificate.bound_s < options.useful_s) {
+    found = plan_as_if_settled(problem, least, bound, options, deadline);
   }
-  std::optional<SmallestPlan> smallest;
-  if (!best.realized) {
-    smallest = smallest_moving(problem, options);
-    if (smallest && smallest->device_bytes <= problem.budget[kDevice]) {
-      best.realized = realize(problem, smallest->plan, {.effort = options.place_effort});
-      best.accepted = best.settled;
+  if (!options.is_narrow) {
+    if (bound.fits && (!found.realized || !is_met(certificate.bound_s, found.realized->seconds))) {
+      bound.fits = raise_to_turn(problem, options, certificate);
+    }
+    const SettledProblem ample = settle(problem, true);
+    const bool wants_more = bound.fits && !is_close_enough(found, certificate.bound_s, options) &&
+                            !is_same(least, ample) && deadline.left_s() > 0;
+    if (wants_more) {
+      const TurnBound guide = bound_of(ample.problem, options);
+      if (guide.fits) consider(plan_as_if_settled(problem, ample, guide, options, deadline), found);
     }
   }
-  if (best.realized) {
-    Planned planned = finish(problem, std::move(best), bound);
-    planned.certificate.solve_seconds = passed_s();
+  std::optional<SmallestPlan> smallest;
+  if (!found.realized && !options.is_narrow) {
+    smallest = smallest_moving(problem, for_the_smallest(options, deadline));
+    if (smallest && smallest->device_bytes <= problem.budget[kDevice]) {
+      found.realized = realize(problem, smallest->plan, {.effort = options.place_effort});
+    }
+  }
+  note_search(found, certificate);
+  if (!found.realized) {
+    refuse(problem, smallest, is_proven_impossible(least.problem, policy, bound, options),
+           certificate);
     return planned;
   }
-  Planned planned;
-  planned.certificate = bound;
-  refuse(problem, smallest, bound.status == Status::infeasible, planned.certificate);
-  planned.certificate.solve_seconds = passed_s();
+  accept(problem, std::move(*found.realized), planned);
   return planned;
+}
+
+void raise_bound(const Problem& problem, const PlanOptions& options, Certificate& certificate) {
+  if (is_settled(problem) || certificate.status == Status::optimal) return;
+  raise_to_turn(problem, options, certificate);
+  rate(certificate);
 }
 
 Minimum minimum_with_moving_state(const Problem& problem, const PlanOptions& options) {

@@ -13,6 +13,7 @@
 
 #include <vector>
 
+#include "planner/deadline.h"
 #include "planner/planner.h"
 
 namespace olm2 {
@@ -33,8 +34,13 @@ SettledProblem settle(const Problem& problem, bool early);
 // The plan of a settled problem for the real one; itself, if nothing moves.
 Plan unsettle(const Problem& problem, const Plan& settled_plan);
 
-// plan_program and find_minimum for problems that are not settled.
-Planned plan_moving_state(const Problem& problem, const PlanOptions& options);
+// plan_program and find_minimum for problems that are not settled.  The former leaves the time that
+// it took to its caller.
+Planned plan_moving_state(const Problem& problem, const Policy& policy, const PlanOptions& options,
+                          const Deadline& deadline);
+// Raises the bound of a plan that was made narrowly (PlanOptions) to what a longer proof says.
+void raise_bound(const Problem& problem, const PlanOptions& options, Certificate& certificate);
+
 Minimum minimum_with_moving_state(const Problem& problem, const PlanOptions& options);
 
 }  // namespace olm2

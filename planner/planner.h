@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -39,6 +40,12 @@ struct PlanOptions {
   bool partial_swap = true;    // Tensors may be swapped in part.
   // How long to search for addresses: steps of the search, as a multiple of what is usual.
   int place_effort = 1;
+  // Plans that take this long are of no use: planning ends with status unknown where the bound, or
+  // a plan before it is made to fit, is no faster.
+  double useful_s = std::numeric_limits<double>::infinity();
+  // Takes what the policy finds first: no wider search where it is far from its bound, no smallest
+  // plan where it is none, and the bound of moving state only as far as it costs nothing.
+  bool is_narrow = false;
   // What is proven for this question already (bound.h), to guide the search; null: the policy asks.
   std::shared_ptr<const TurnBound> bound = {};
   // Called now and then with the seconds spent and the gap so far (negative: no plan yet).

@@ -1,13 +1,15 @@
 // Where state should rest: the choice that all programs of a run share.
 //
 // Sources leave the device in a fixed order (leaving_order); what is left to choose is how many.
-// Each choice tried is planned for all programs by the ordinary policies; the one whose optimizer
-// step, all micro batches together, is predicted to be fastest is kept.  All on the device is
-// always tried first, all moments, then parameters too, then everything as far as the host budget
-// goes, then numbers between the best of them and its neighbours; until one is within the asked
-// gap of computing everything once.  A choice is skipped if its copies alone, or its computing
-// alone, take longer than the best step found.  Last, state at home for whole steps is tried as
-// well, unless its bound says that it cannot be faster: so the choice is never slower than it.
+// Each choice tried is planned narrowly (PlanOptions) for the programs of an optimizer step by the
+// ordinary policies, as long as it may still be faster than the best so far: all on the device
+// first, all moments, then parameters too, then everything as far as the host budget goes, then
+// numbers between the best of them and its neighbours; until one is within the asked gap of what no
+// choice beats.  The fastest is then planned in full where its bound asks for that.  Last, state at
+// home for whole steps is planned as it would be by itself, unless its bound says that it cannot be
+// faster: so the choice is never slower than it.  The other programs are planned for the choice
+// taken, or for the next best, where they do not fit.  If nothing is found narrowly, all choices
+// are planned in full.
 #pragma once
 
 #include <optional>

@@ -122,6 +122,60 @@ TEST(MovingState, StaysBetweenUsesOnlyWhereItFits) {
   EXPECT_GT(copies_in(least), ample);
 }
 
+// --- narrow planning -----------------------------------------------------------------------------
+
+TEST(NarrowPlanning, FindsNothingThatLongerPlanningWouldNotAndProvesNothingFalse) {
+  int narrow_plans = 0;
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    const toy::Training toy = toy::training(2 + static_cast<int>(seed % 3), seed);
+    Problem problem = moving_problem(toy, seed);
+    PlanOptions options = options_for("olm2");
+    options.gap = 0;
+    problem.budget = {0, int64_t{1} << 30, 0};
+    problem.budget[0] = find_minimum(problem, options).bytes * 5 / 4;
+    const Planned full = plan_program(problem, options);
+    ASSERT_TRUE(full.schedule.has_value()) << seed;
+    options.is_narrow = true;
+    Planned narrow = plan_program(problem, options);
+    if (!narrow.schedule) continue;
+    ++narrow_plans;
+    EXPECT_GE(narrow.certificate.objective_s, full.certificate.objective_s * (1 - 1e-9)) << seed;
+    EXPECT_LE(narrow.certificate.peak[0], problem.budget[0]);
+    const double before_s = narrow.certificate.bound_s;
+    raise_bound(problem, options, narrow.certificate);
+    EXPECT_GE(narrow.certificate.bound_s, before_s) << seed;
+    EXPECT_NEAR(std::min(narrow.certificate.bound_s, full.certificate.objective_s),
+                full.certificate.bound_s, 1e-9 * full.certificate.bound_s)
+        << seed;
+  }
+  EXPECT_GT(narrow_plans, 5);
+}
+
+// What is of no use is not planned; what is of use is the plan that would be found anyway.
+TEST(NarrowPlanning, EndsWhereNoPlanIsFastEnough) {
+  int compared = 0;
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    const toy::Training toy = toy::training(3, seed);
+    Problem problem =
+        seed % 2 == 0 ? moving_problem(toy, seed) : toy::problem_of(toy.graph, toy.results);
+    PlanOptions options = options_for("chen");
+    options.is_narrow = true;
+    problem.budget[0] = 0;
+    problem.budget[0] = find_minimum(problem, options).bytes * 5 / 4;
+    const Planned any = plan_program(problem, options);
+    if (!any.schedule) continue;
+    ++compared;
+    options.useful_s = any.certificate.objective_s * 1.001;
+    const Planned same = plan_program(problem, options);
+    ASSERT_TRUE(same.schedule.has_value()) << seed;
+    EXPECT_EQ(same.plan.steps, any.plan.steps) << seed;
+    options.useful_s = any.certificate.bound_s * 0.999;
+    if (any.certificate.status == Status::optimal) continue;  // Keeping everything needs no search.
+    EXPECT_FALSE(plan_program(problem, options).schedule.has_value()) << seed;
+  }
+  EXPECT_GT(compared, 4);
+}
+
 // --- mutants -------------------------------------------------------------------------------------
 
 bool is_refused(const Problem& problem, const Schedule& schedule) {
