@@ -12,8 +12,9 @@
 namespace olm2 {
 
 struct KernelProfile {
-  double seconds = 0;
+  double seconds = 0;  // With operands that were just used: how nodes of a step follow each other.
   int64_t workspace_bytes = 0;
+  double cold_seconds = 0;  // With operands in no cache, as when it runs again; >= seconds.
 };
 
 struct LinkProfile {

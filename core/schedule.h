@@ -35,12 +35,14 @@ struct StateRest {
 struct Problem {
   const Graph* graph = nullptr;
   std::vector<ValueId> results;    // Read by somebody after the step.
-  std::vector<double> seconds;     // Per node.
+  std::vector<double> seconds;     // Per node, of its first run.
   std::vector<int64_t> workspace;  // Per node, bytes of scratch on the device.
   // Per value: where a state source rests in the arena of its tier; -1 for everything else.
   std::vector<int64_t> state_offset;
   // Per value, read of state sources only.  Empty: all rest on the device, there at start and end.
   std::vector<StateRest> rest = {};
+  // Per node, of every run after the first; empty: as of the first.
+  std::vector<double> again_seconds = {};
   int64_t state_bytes = 0;         // The device arena below this belongs to state.
   BytesPerTier state_elsewhere{};  // The same of the other tiers' arenas.
   LinkProfile device_to_host;
@@ -48,6 +50,9 @@ struct Problem {
   BytesPerTier budget{};   // Bytes; the device's includes the state.
   int64_t alignment = 64;  // Every offset is a multiple; sizes are padded to it.
 
+  double run_seconds(size_t node, bool is_again) const {
+    return is_again && !again_seconds.empty() ? again_seconds.at(node) : seconds.at(node);
+  }
   int64_t padded_bytes(ValueId value) const {
     return padded(graph->type(value).bytes(), alignment);
   }

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "planner/in_place.h"
 #include "planner/milp_slots.h"
+#include "planner/run_seconds.h"
 #include "planner/sending.h"
 
 namespace olm2 {
@@ -255,9 +256,8 @@ std::vector<double> send(const Story& story, const std::vector<Chunk>& chunks, L
                    .bytes = story.bytes,
                    .budget = story.problem.budget[index_of(Tier::device)],
                    .turn = story.turn};
-  for (const NodeId node : story.decisions.order) {
-    room.seconds.push_back(story.problem.seconds[at(node.index)]);
-  }
+  RunSeconds runs(story.problem);
+  for (const NodeId node : story.decisions.order) room.seconds.push_back(runs.next(node));
   std::vector<Send> sends;
   for (const Chunk& chunk : chunks) {
     sends.push_back({.made = chunk.made,

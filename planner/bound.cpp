@@ -134,7 +134,7 @@ double broken_seconds(const Problem& problem, const Cut& cut) {
   double seconds = 0;
   for (size_t n = 0; n < cut.model.again.size(); ++n) {
     const double part = value_of(cut.solution, cut.model.again[n]);
-    if (part > kWholeGap) seconds += (1 - part) * problem.seconds[n];
+    if (part > kWholeGap) seconds += (1 - part) * problem.run_seconds(n, true);
   }
   return seconds;
 }

@@ -30,10 +30,10 @@
 // State that lives at home is part of `state`.  State that rests in another tier is there when the
 // step begins: its h costs nothing under 4 and 6, and has its time under 5.
 //
-// Time.  Every node runs once; c[n] adds the seconds of n.  For 4, let z be the seconds added
-// before T by waiting and by running nodes again.  While copies run, computing takes `slowdown` f
-// times as long, so busy seconds b of the link pass beside at least b/f seconds of computing, or of
-// waiting, and prolong the step by at least (1 - 1/f) b:
+// Time.  Every node runs once; c[n] adds the seconds that n takes again.  For 4, let z be the
+// seconds added before T by waiting and by running nodes again.  While copies run, computing takes
+// `slowdown` f times as long, so busy seconds b of the link pass beside at least b/f seconds of
+// computing, or of waiting, and prolong the step by at least (1 - 1/f) b:
 //   sum of copy seconds of 4 <= f (seconds of the nodes from i to T + z)
 //   added seconds >= z + (1 - 1/f) sum of copy seconds
 // and likewise for 5 and 8, with a z per interval between cuts, whose sum includes the seconds of

@@ -319,7 +319,8 @@ class CopyRows {
     for (const int column : added_) row.terms.push_back({.column = column, .factor = 1});
     for (size_t n = 0; n < at(request_.turn.index); ++n) {
       if (model_.again[n] < 0) continue;
-      row.terms.push_back({.column = model_.again[n], .factor = -time(n)});
+      row.terms.push_back(
+          {.column = model_.again[n], .factor = -problem_.run_seconds(n, true) / model_.unit_s});
     }
     model_.add_row(std::move(row));
   }

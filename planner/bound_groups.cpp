@@ -41,7 +41,8 @@ class Grouping {
  private:
   Likeness likeness_of(size_t n) const {
     const Node& node = graph_.nodes()[n];
-    Likeness like{.name = node.name, .op = node.op, .seconds = problem_.seconds[n], .uses = {}};
+    Likeness like{
+        .name = node.name, .op = node.op, .seconds = problem_.run_seconds(n, true), .uses = {}};
     if (node.scope >= 0) {
       const std::string& scope = graph_.scopes()[at(node.scope)];
       if (node.name.starts_with(scope)) like.name = node.name.substr(scope.size());

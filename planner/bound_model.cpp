@@ -40,7 +40,7 @@ class TurnBuilder {
   }
 
  private:
-  double time(size_t node) const { return problem_.seconds.at(node) / model_.unit_s; }
+  double time_again(size_t node) const { return problem_.run_seconds(node, true) / model_.unit_s; }
   bool is_read_by_turn(ValueId value) const { return model_.needs.read_by_turn[at(value)]; }
 
   void choose_units() {
@@ -61,7 +61,7 @@ class TurnBuilder {
     for (size_t n = 0; n < at(turn_); ++n) {
       if (model_.needs.run_deadline[n] == kNoNode) continue;
       model_.again[n] =
-          model_.linear.add({.cost = copies_ ? 0.0 : time(n), .lower = 0, .upper = 1});
+          model_.linear.add({.cost = copies_ ? 0.0 : time_again(n), .lower = 0, .upper = 1});
     }
   }
 

@@ -201,7 +201,7 @@ class Chooser {
     while (!missing.empty()) {
       const NodeId producer = graph_.value(missing.back()).producer;
       missing.pop_back();
-      seconds += problem_.seconds[at(producer.index)];
+      seconds += problem_.run_seconds(at(producer.index), true);
       const Node& node = graph_.node(producer);
       for (const ValueId output : node.outputs) seen_[at(output.index)] = round_;
       for (const ValueId input : node.inputs) {

@@ -6,6 +6,7 @@
 
 #include "planner/keep_all.h"
 #include "planner/realize.h"
+#include "planner/run_seconds.h"
 #include "planner/steps.h"
 
 namespace olm2 {
@@ -183,8 +184,9 @@ std::vector<int> segment_counts(const Graph& graph) {
 
 double compute_seconds(const Problem& problem, const Plan& plan) {
   double seconds = 0;
+  RunSeconds runs(problem);
   for (const Step& step : plan.steps) {
-    if (step.kind == Step::Kind::compute) seconds += problem.seconds[as_size(step.node.index)];
+    if (step.kind == Step::Kind::compute) seconds += runs.next(step.node);
   }
   return seconds;
 }

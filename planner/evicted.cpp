@@ -85,7 +85,7 @@ double EvictedValues::remake_seconds(ValueId value) {
     const auto node = static_cast<size_t>(problem_.graph->value(v).producer.index);
     if (seen_nodes_[node] == mark) return;
     seen_nodes_[node] = mark;
-    seconds += problem_.seconds[node];
+    seconds += problem_.run_seconds(node, true);
   };
   const auto is_evicted = [&](ValueId v) { return is_evicted_[at(v)]; };
   const auto counts = [&](ValueId v) { return counts_[at(v)]; };

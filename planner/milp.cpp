@@ -72,9 +72,7 @@ Decisions recompute_greedily(const Question& question) {
   for (size_t s = 0; s < question.slots.size(); ++s) {
     if (question.slots[s].optional) optional.push_back(s);
   }
-  const auto seconds = [&](size_t s) {
-    return question.problem.seconds[static_cast<size_t>(question.slots[s].node.index)];
-  };
+  const auto seconds = [&](size_t s) { return run_seconds(question.problem, question.slots[s]); };
   std::ranges::stable_sort(optional, [&](size_t a, size_t b) { return seconds(a) > seconds(b); });
   for (const size_t s : optional) {
     if (question.deadline.left_s() == 0) break;

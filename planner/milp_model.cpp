@@ -90,7 +90,7 @@ class Builder {
     return !problem_.lives_at_home(value) && problem_.padded_bytes(value) > 0;
   }
   double seconds_ms(int slot) const {
-    return problem_.seconds[at(model_.slots[at(slot)].node.index)] * kMilliseconds;
+    return run_seconds(problem_, model_.slots[at(slot)]) * kMilliseconds;
   }
 
   // The largest activation is four units, so that factors are near 1.

@@ -32,6 +32,11 @@ struct Slot {
   bool optional = false;
 };
 
+// What the slot's node takes there.
+inline double run_seconds(const Problem& problem, const Slot& slot) {
+  return problem.run_seconds(static_cast<size_t>(slot.node.index), slot.optional);
+}
+
 // The names above, narrow ones first.
 std::span<const std::string_view> slot_spaces();
 

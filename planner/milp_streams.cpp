@@ -95,8 +95,7 @@ class StreamBuilder {
     Row limit{.terms = {{.column = next, .factor = 1}, {.column = wait_, .factor = -rate}},
               .lower = -kUnbounded,
               .upper = 0};
-    const double amount =
-        rate * problem_.seconds[at(model_.slots[at(slot)].node.index)] * kMilliseconds;
+    const double amount = rate * run_seconds(problem_, model_.slots[at(slot)]) * kMilliseconds;
     if (model_.run[at(slot)] >= 0) {
       limit.terms.push_back({.column = model_.run[at(slot)], .factor = -amount});
     } else {

@@ -98,7 +98,7 @@ class OnlineRun {
         choose_in_place(problem_, node, [&](ValueId input) { return is_free(input, after); });
     if (!make_room(bytes_to_run(id, in_place))) return false;
     plan_.steps.push_back(compute_step(id));
-    now_s_ += problem_.seconds[static_cast<size_t>(id.index)];
+    now_s_ += problem_.run_seconds(static_cast<size_t>(id.index), wanted.valid());
     ++clock_;
     for (const ValueId output : node.outputs) {
       if (!is_state(output)) appear(output);  // Over an input: counted twice until that is dropped.

@@ -27,6 +27,8 @@ std::string graph_text(const NamedProblem& program) {
 std::string profile_text(const Problem& problem) {
   std::string text;
   for (const double seconds : problem.seconds) text += to_text(seconds) + " ";
+  text += "\n";
+  for (const double seconds : problem.again_seconds) text += to_text(seconds) + " ";
   for (const int64_t bytes : problem.workspace) text += std::to_string(bytes) + " ";
   for (const LinkProfile& link : {problem.device_to_host, problem.host_to_device}) {
     text += to_text(link.bytes_per_s) + " " + to_text(link.latency_s) + " " +

@@ -13,6 +13,7 @@
 #include "planner/milp_model.h"
 #include "planner/milp_slots.h"
 #include "planner/realize.h"
+#include "planner/run_seconds.h"
 #include "planner/solver_process.h"
 
 namespace olm2 {
@@ -263,9 +264,8 @@ class Search {
 
   double seconds_of(const Decisions& decisions) const {
     double seconds = 0;
-    for (const NodeId node : decisions.order) {
-      seconds += problem_.seconds[static_cast<size_t>(node.index)];
-    }
+    RunSeconds runs(problem_);
+    for (const NodeId node : decisions.order) seconds += runs.next(node);
     return seconds;
   }
 

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "planner/planner.h"
+#include "planner/run_seconds.h"
 
 namespace olm2 {
 namespace {
@@ -22,10 +23,8 @@ const LinkProfile& link_of(const Problem& problem, Lane lane) {
 }
 
 // Seconds an instruction takes when nothing slows it down.
-double work_seconds(const Problem& problem, const Instruction& instruction) {
-  if (instruction.kind == Instruction::Kind::compute) {
-    return problem.seconds.at(static_cast<size_t>(instruction.node.index));
-  }
+double work_seconds(const Problem& problem, const Instruction& instruction, RunSeconds& runs) {
+  if (instruction.kind == Instruction::Kind::compute) return runs.next(instruction.node);
   const LinkProfile& link = link_of(problem, instruction.lane);
   const int64_t bytes = instruction.reads.at(0).pieces.at(0).range.bytes();
   return link.latency_s + static_cast<double>(bytes) / link.bytes_per_s;
@@ -46,7 +45,10 @@ bool touches(const std::vector<Operand>& a, const std::vector<Operand>& b) {
 class Simulator {
  public:
   Simulator(const Problem& problem, const Schedule& schedule)
-      : problem_(problem), schedule_(schedule), is_done_(schedule.instructions.size(), false) {
+      : problem_(problem),
+        schedule_(schedule),
+        runs_(problem),
+        is_done_(schedule.instructions.size(), false) {
     for (size_t i = 0; i < schedule.instructions.size(); ++i) {
       lanes_[index_of(schedule.instructions[i].lane)].queue.push_back(i);
     }
@@ -96,7 +98,7 @@ class Simulator {
         lane.runs = std::ranges::all_of(
             instruction.waits, [&](int32_t w) { return is_done_[static_cast<size_t>(w)]; });
         if (lane.runs) {
-          lane.work_left_s = work_seconds(problem_, instruction);
+          lane.work_left_s = work_seconds(problem_, instruction, runs_);
           result_.start_s[i] = now_;
           if (now_ > lane.last_end_s) note_stall(i, lane.last_end_s);
         }
@@ -161,6 +163,7 @@ class Simulator {
 
   const Problem& problem_;
   const Schedule& schedule_;
+  RunSeconds runs_;
   std::array<LaneState, kLaneCount> lanes_;
   std::vector<bool> is_done_;
   double now_ = 0;

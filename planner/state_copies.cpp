@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 
+#include "planner/run_seconds.h"
 #include "planner/steps.h"
 
 namespace olm2 {
@@ -53,13 +54,13 @@ Track track_of(const Problem& problem, const Plan& plan) {
   track.before.emplace_back();
   track.start_s.push_back(0);
   bool follows = false;
+  RunSeconds runs(problem);
   for (const Step& step : plan.steps) {
     if (step.kind == Step::Kind::compute) {
       track.nodes.push_back(step.node);
       track.drops.emplace_back();
       track.before.emplace_back();
-      track.start_s.push_back(track.start_s.back() +
-                              problem.seconds[static_cast<size_t>(step.node.index)]);
+      track.start_s.push_back(track.start_s.back() + runs.next(step.node));
       follows = true;
       continue;
     }
@@ -289,13 +290,14 @@ class StateMover {
     for (const Visit& visit : visits_) {
       if (!visit.is_merged) ending[at(visit.last)].push_back(&visit);
     }
+    RunSeconds runs(problem_);
     for (int e = 0; e < end; ++e) {
       while (!on_the_way_.empty() &&
              (on_the_way_.front().done_s <= now_s_ || bytes_[at(e)] + pending_ > budget_)) {
         give_up_first(e);
       }
       pass_copies_of_plan(e);
-      now_s_ += problem_.seconds[static_cast<size_t>(track_.nodes[at(e)].index)];
+      now_s_ += runs.next(track_.nodes[at(e)]);
       for (const ValueId old : replaced_[at(e)]) forget(old, e);
       for (const Visit* visit : ending[at(e)]) end_visit(*visit, e);
     }

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "planner/run_seconds.h"
 #include "train/plan_stage.h"
 
 namespace olm2 {
@@ -16,9 +17,9 @@ using Json = nlohmann::ordered_json;
 // Seconds of all computing of a plan.
 double computing_s(const Problem& problem, const Plan& plan) {
   double seconds = 0;
+  RunSeconds runs(problem);
   for (const Step& step : plan.steps) {
-    if (step.kind != Step::Kind::compute) continue;
-    seconds += problem.seconds.at(static_cast<size_t>(step.node.index));
+    if (step.kind == Step::Kind::compute) seconds += runs.next(step.node);
   }
   return seconds;
 }

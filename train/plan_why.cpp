@@ -57,8 +57,9 @@ class Explainer {
     }
     say("size", to_string(value_.type) + ", " + describe_bytes(value_.type.bytes()));
     if (value_.producer.valid()) {
-      const double seconds = problem_.seconds[static_cast<size_t>(value_.producer.index)];
-      say("to make", short_seconds(seconds));
+      const auto node = static_cast<size_t>(value_.producer.index);
+      say("to make", short_seconds(problem_.run_seconds(node, false)) + ", again " +
+                         short_seconds(problem_.run_seconds(node, true)));
     }
   }
 

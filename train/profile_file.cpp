@@ -46,7 +46,9 @@ Roofline parse_roofline(const Json& json) {
 std::string to_json(const Profile& profile) {
   Json kernels = Json::object();
   for (const auto& [key, kernel] : profile.kernels) {
-    kernels[key] = {{"seconds", kernel.seconds}, {"workspace_bytes", kernel.workspace_bytes}};
+    kernels[key] = {{"seconds", kernel.seconds},
+                    {"cold_seconds", kernel.cold_seconds},
+                    {"workspace_bytes", kernel.workspace_bytes}};
   }
   Json json = {{"version", 1},
                {"device", profile.device},
@@ -68,10 +70,15 @@ Profile parse_profile(const std::string& text, const std::string& origin) {
     profile.device_to_host = parse_link(json.at("device_to_host"));
     profile.host_to_device = parse_link(json.at("host_to_device"));
     for (const auto& [key, kernel] : json.at("kernels").items()) {
-      const KernelProfile entry{.seconds = kernel.at("seconds").get<double>(),
-                                .workspace_bytes = kernel.at("workspace_bytes").get<int64_t>()};
+      const double seconds = kernel.at("seconds").get<double>();
+      const KernelProfile entry{.seconds = seconds,
+                                .workspace_bytes = kernel.at("workspace_bytes").get<int64_t>(),
+                                .cold_seconds = kernel.value("cold_seconds", seconds)};
       if (!(entry.seconds >= 0) || entry.workspace_bytes < 0) {
         throw Error("kernel '" + key + "' has a negative time or workspace");
+      }
+      if (!(entry.cold_seconds >= entry.seconds)) {
+        throw Error("kernel '" + key + "' is faster with its operands in no cache");
       }
       profile.kernels[key] = entry;
     }

@@ -62,7 +62,7 @@ std::vector<ClassDecision> decisions_by_class(const Problem& problem, const Plan
     if (is_again) {
       row->again_bytes += bytes;
       const bool is_first = producer.outputs.front().index == static_cast<int32_t>(v);
-      const double once_s = problem.seconds[static_cast<size_t>(value.producer.index)];
+      const double once_s = problem.run_seconds(static_cast<size_t>(value.producer.index), true);
       if (is_first) row->again_s += (fate.times_made - 1) * once_s;
     } else {
       row->moved_bytes += fate.sent_bytes;

@@ -1,6 +1,7 @@
 #include "train/run_times.h"
 
 #include <algorithm>
+#include <set>
 
 #include "core/op.h"
 
@@ -51,13 +52,14 @@ void RunTimes::add(const Graph& graph, const Schedule& schedule,
     const double seconds = event.end_s - event.start_s;
     if (seconds > 0) rates_[index_of(instruction.lane)].push_back(bytes / seconds);
   }
+  std::set<NodeId> ran;
   for (std::vector<Interval>& lane : copies) std::ranges::sort(lane, {}, &Interval::begin);
   for (const TraceEvent& event : events) {
     const Instruction& instruction = instruction_of(event);
     if (instruction.kind != Instruction::Kind::compute) continue;
     const Interval time{event.start_s, event.end_s};
     const double seconds = time.end - time.begin;
-    KernelRun run{.seconds = seconds};
+    KernelRun run{.seconds = seconds, .is_again = !ran.insert(instruction.node).second};
     if (seconds > 0) {
       run.beside_out = shared_seconds(time, copies[index_of(Lane::device_to_host)]) / seconds;
       run.beside_in = shared_seconds(time, copies[index_of(Lane::host_to_device)]) / seconds;
@@ -69,17 +71,27 @@ void RunTimes::add(const Graph& graph, const Schedule& schedule,
 Profile RunTimes::profile(Profile estimate) const {
   estimate.source = "measured";
   for (const auto& [key, runs] : kernels_) {
-    std::vector<double> alone;
-    std::vector<double> all;
-    for (const KernelRun& run : runs) {
-      all.push_back(run.seconds);
-      if (run.beside_out + run.beside_in == 0) alone.push_back(run.seconds);
-    }
-    estimate.kernels[key].seconds = median(alone.empty() ? all : alone);
+    KernelProfile& kernel = estimate.kernels[key];
+    const double ratio = kernel.seconds > 0 ? kernel.cold_seconds / kernel.seconds : 1;
+    kernel.seconds = usual_seconds(runs, false, kernel.seconds);
+    const double again = usual_seconds(runs, true, kernel.seconds * ratio);
+    kernel.cold_seconds = std::max(kernel.seconds, again);
   }
   fill_link(Lane::device_to_host, estimate.device_to_host);
   fill_link(Lane::host_to_device, estimate.host_to_device);
   return estimate;
+}
+
+double RunTimes::usual_seconds(std::span<const KernelRun> runs, bool is_again, double otherwise) {
+  std::vector<double> alone;
+  std::vector<double> all;
+  for (const KernelRun& run : runs) {
+    if (run.is_again != is_again) continue;
+    all.push_back(run.seconds);
+    if (run.beside_out + run.beside_in == 0) alone.push_back(run.seconds);
+  }
+  if (all.empty()) return otherwise;
+  return median(alone.empty() ? all : alone);
 }
 
 void RunTimes::fill_link(Lane lane, LinkProfile& link) const {
@@ -96,13 +108,13 @@ void RunTimes::fill_link(Lane lane, LinkProfile& link) const {
 double RunTimes::slowdown(Lane lane, double otherwise) const {
   std::vector<double> factors;
   for (const auto& [key, runs] : kernels_) {
-    std::vector<double> alone;
+    std::array<std::vector<double>, 2> alone;  // First runs, and those again.
     for (const KernelRun& run : runs) {
-      if (run.beside_out + run.beside_in == 0) alone.push_back(run.seconds);
+      if (run.beside_out + run.beside_in == 0) alone[run.is_again].push_back(run.seconds);
     }
-    if (alone.empty()) continue;
-    const double usual = median(alone);
     for (const KernelRun& run : runs) {
+      if (alone[run.is_again].empty()) continue;
+      const double usual = median(alone[run.is_again]);
       const bool is_out = lane == Lane::device_to_host;
       const double mine = is_out ? run.beside_out : run.beside_in;
       const double other = is_out ? run.beside_in : run.beside_out;

@@ -125,7 +125,15 @@ class Chooser {
     return bytes;
   }
 
-  // Where a group of equal role ends, or the host budget.
+  // Large ones of one role are a group; all small ones are another.
+  bool is_end_of_group(size_t i) const {
+    if (i + 1 == order_.size()) return true;
+    const bool next_is_small = is_small(order_[i + 1]);
+    return next_is_small != is_small(order_[i]) ||
+           (!next_is_small && order_[i + 1].role != order_[i].role);
+  }
+
+  // Where a group ends, or the host budget.
   std::vector<size_t> group_ends() const {
     std::vector<size_t> ends;
     if (!may_leave_) return ends;
@@ -137,7 +145,7 @@ class Chooser {
         if (i > 0 && (ends.empty() || ends.back() != i)) ends.push_back(i);
         return ends;
       }
-      if (i + 1 == order_.size() || order_[i + 1].role != order_[i].role) ends.push_back(i + 1);
+      if (is_end_of_group(i)) ends.push_back(i + 1);
     }
     return ends;
   }

@@ -27,13 +27,21 @@ StateLayout resident_layout(const RunPrograms& run) {
   return layout;
 }
 
+bool is_small(const StateSource& source) {
+  constexpr int64_t kSmall = int64_t{64} << 10;
+  return source.bytes < kSmall;
+}
+
 std::vector<StateSource> leaving_order(const RunPrograms& run) {
   std::vector<StateSource> order;
-  for (const Role role : {Role::moment, Role::parameter, Role::gradient}) {
-    if (role == Role::gradient && !accumulates(run)) continue;
-    for (size_t i = run.sources.size(); i-- > 0;) {
-      const StateSource& source = run.sources[i];
-      if (source.role == role && source.bytes > 0) order.push_back(source);
+  for (const bool small : {false, true}) {
+    for (const Role role : {Role::moment, Role::parameter, Role::gradient}) {
+      if (role == Role::gradient && !accumulates(run)) continue;
+      for (size_t i = run.sources.size(); i-- > 0;) {
+        const StateSource& source = run.sources[i];
+        const bool belongs = source.role == role && is_small(source) == small;
+        if (belongs && source.bytes > 0) order.push_back(source);
+      }
     }
   }
   return order;

@@ -36,8 +36,13 @@ struct StateLayout {
 // Every source on the device for the whole step.
 StateLayout resident_layout(const RunPrograms& run);
 
+// Copying it takes longer than its bytes are worth: beginning and waiting for a copy costs tens of
+// microseconds.
+bool is_small(const StateSource& source);
+
 // Sources in the order in which they should leave the device: moments first (only the update needs
 // them), then parameters, then gradients of several micro batches; last ones of the graph first.
+// After all of these small ones, by the same rule.
 std::vector<StateSource> leaving_order(const RunPrograms& run);
 
 // The sources named rest on the host.  Throws Error for a name that is no source's, or a source

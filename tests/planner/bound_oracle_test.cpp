@@ -39,6 +39,11 @@ class RandomStep {
     }
     problem_ = toy::problem_of(graph_, {came_down});
     for (double& seconds : problem_.seconds) seconds = 1 + below(9);
+    if (below(2) == 0) {
+      for (const double seconds : problem_.seconds) {
+        problem_.again_seconds.push_back(seconds + below(4));
+      }
+    }
     for (int64_t& bytes : problem_.workspace) bytes = below(3) == 0 ? 64 * below(3) : 0;
   }
 
@@ -164,6 +169,8 @@ class LikeLayers {
     const int seconds_a = 1 + below(9);
     const int seconds_x = 1 + below(9);
     for (size_t n = 0; n < 6; ++n) problem_.seconds[n] = n % 2 == 0 ? seconds_a : seconds_x;
+    problem_.again_seconds = problem_.seconds;
+    for (size_t n = 0; n < 6; ++n) problem_.again_seconds[n] += n % 2 == 0 ? 2 : 1;
   }
   Problem with_budget(int64_t blocks) const {
     Problem problem = problem_;

@@ -8,6 +8,7 @@
 #include "core/schedule.h"
 #include "ops/ops.h"
 #include "planner/planner.h"
+#include "planner/run_seconds.h"
 
 namespace olm2 {
 
@@ -161,9 +162,9 @@ inline int64_t activation_bytes(const Problem& problem) {
 
 inline double plan_seconds(const Problem& problem, const Plan& plan) {
   double seconds = 0;
+  RunSeconds runs(problem);
   for (const Step& step : plan.steps) {
-    if (step.kind != Step::Kind::compute) continue;
-    seconds += problem.seconds[static_cast<size_t>(step.node.index)];
+    if (step.kind == Step::Kind::compute) seconds += runs.next(step.node);
   }
   return seconds;
 }

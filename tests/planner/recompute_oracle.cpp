@@ -184,7 +184,7 @@ class Search {
           if (home >= 0) next.set_version(at(home), rank_[at(output)]);
         }
         if (n == state.done()) next.count_one_more();
-        reach(next, cost + static_cast<int>(problem_.seconds[n]));
+        reach(next, cost + static_cast<int>(problem_.run_seconds(n, n != state.done())));
       }
     }
   }

@@ -71,6 +71,19 @@ TEST(Simulate, SlowsComputingWhileACopyRuns) {
   EXPECT_NEAR(simulation.stall_s, 0.0, 1e-6) << "slower is not waiting";
 }
 
+TEST(Simulate, TakesRunsAfterTheFirstForSlower) {
+  Travel travel;
+  travel.problem.again_seconds = {7, 3, 7, 7};
+  const Plan plan = with_earliest_drops(
+      travel.problem,
+      {{compute_step(size_t{0}), compute_step(size_t{1}), drop_step(ValueId{2}, {0, 64}),
+        compute_step(size_t{1}), compute_step(size_t{2}), compute_step(size_t{3})}});
+  Schedule schedule = lower(travel.problem, plan);
+  place(travel.problem, schedule);
+  add_waits(travel.problem, schedule);
+  EXPECT_DOUBLE_EQ(simulate(travel.problem, schedule).seconds, 1 + 1 + 3 + 1 + 1);
+}
+
 TEST(Simulate, RefusesALinkThatDoesNotExist) {
   Travel travel;
   travel.problem.host_to_device = {};

@@ -67,6 +67,23 @@ TEST(RunTimes, AreMediansOfRunsWithoutCopiesBeside) {
   EXPECT_EQ(profile.host_to_device.latency_s, 0.25);
 }
 
+TEST(RunTimes, TellRunsAgainFromFirstOnes) {
+  Traced traced;
+  traced.schedule.instructions.push_back(traced.schedule.instructions[0]);
+  Profile before = estimate();
+  before.kernels[traced.gelu_key] = {.seconds = 1, .workspace_bytes = 0, .cold_seconds = 1.5};
+  before.kernels[traced.add_key] = {.seconds = 2, .workspace_bytes = 0, .cold_seconds = 3};
+  RunTimes times;
+  // a and b take 2 s, a again 5 s; c takes 1 s and never runs again.
+  times.add(traced.graph, traced.schedule,
+            std::vector<TraceEvent>{{0, 0, 2}, {1, 2, 4}, {2, 4, 5}, {5, 5, 10}});
+  const Profile profile = times.profile(before);
+  EXPECT_EQ(profile.kernels.at(traced.gelu_key).seconds, 2);
+  EXPECT_EQ(profile.kernels.at(traced.gelu_key).cold_seconds, 5);
+  EXPECT_EQ(profile.kernels.at(traced.add_key).seconds, 1);
+  EXPECT_EQ(profile.kernels.at(traced.add_key).cold_seconds, 1.5);
+}
+
 TEST(RunTimes, SlowdownIsThatOfTheLinkThatWasBusy) {
   const Traced traced;
   RunTimes times;
