@@ -19,10 +19,14 @@ using Clock = std::chrono::steady_clock;
 // Copies that outlast any run of `compute`; those that are left are abandoned.
 constexpr int kEndless = 4096;
 
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
 double seconds_of(const std::function<void()>& work) {
   const Clock::time_point start = Clock::now();
   work();
-  return std::chrono::duration<double>(Clock::now() - start).count();
+  return seconds_since(start);
 }
 
 // The smallest number that at least `fraction` of the numbers do not exceed.
@@ -62,23 +66,25 @@ void append_bandwidths(std::span<const CopyTime> times, int64_t bytes, std::vect
   }
 }
 
-double measure_latency(Lane lane, const Arena& from, const Arena& to) {
-  constexpr int kRepeats = 51;
+// Computing goes on meanwhile, on all cores, as it does in a step: what a copy waits for most is a
+// core.
+double measure_latency(Lane lane, const std::function<void()>& compute, const Arena& from,
+                       const Arena& to) {
+  constexpr int kRepeats = 31;
   CopyEngine::Program one = row_of_copies(lane, from, to, 1);
   one[0].bytes = std::min<int64_t>(64, from.bytes());
   one[0].after = {{.lane = Lane::compute, .count = 1}};
   CopyEngine engine({one});
-  const Event done{.lane = lane, .count = 1};
   std::vector<double> seconds;
   for (int i = 0; i < kRepeats; ++i) {
     engine.begin(0);
     // Gives the lane the time to fall asleep, as it would beside a long instruction.
     std::this_thread::sleep_for(std::chrono::microseconds(200));
-    seconds.push_back(seconds_of([&] {
-      engine.announce(1);
-      engine.wait({&done, 1});
-    }));
+    const double announced_s = seconds_since(engine.begin_time());
+    engine.announce(1);
+    compute();
     engine.finish();
+    seconds.push_back(engine.times(0)[0].end_s - announced_s);
   }
   return median(seconds);
 }
@@ -114,7 +120,7 @@ LinkProfile probe_link(Lane lane, const std::function<void()>& compute,
   }
   append_bandwidths(engine.times(kBeside), options.bytes, bandwidths);
   return {.bytes_per_s = percentile(bandwidths, options.percentile),
-          .latency_s = measure_latency(lane, from, to),
+          .latency_s = measure_latency(lane, compute, from, to),
           .compute_slowdown = std::max(1.0, median(beside) / alone)};
 }
 

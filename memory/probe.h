@@ -19,7 +19,7 @@ struct ProbeOptions {
 // runs a piece of typical computing, of some milliseconds.
 //   bytes_per_s       low percentile of single copies, alone and beside `compute`
 //   latency_s         median time from the end of an instruction to the end of a one-line copy that
-//                     waited for it
+//                     waited for it, while `compute` goes on
 //   compute_slowdown  median time of `compute` while the lane copies without a pause, divided by
 //                     its median time alone; at least 1
 // Throws Error if memory is missing, and what `compute` throws.
