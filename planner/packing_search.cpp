@@ -367,7 +367,7 @@ uint64_t steps_for(std::span<const BoxGroup> groups, int effort) {
   constexpr uint64_t kWork = 700'000;  // Steps times boxes, about.
   uint64_t boxes = 1;
   for (const BoxGroup& group : groups) boxes += group.boxes.size();
-  return std::clamp<uint64_t>(kWork / boxes, 16, 666) * static_cast<uint64_t>(effort);
+  return std::clamp<uint64_t>(kWork / boxes, 16, 2666) * static_cast<uint64_t>(effort);
 }
 
 }  // namespace

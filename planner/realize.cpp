@@ -72,6 +72,29 @@ class Squeezing {
   bool is_first_ = true;
 };
 
+struct TrimTarget {
+  double aim = 1;      // Arena / live bytes that are sought ...
+  double enough = 1;   // ... and that need not be beaten.
+  double seconds = 0;  // That it may last.
+};
+
+Realized trim_to(const Problem& problem, Realized placed, const TrimTarget& target,
+                 const PlaceOptions& options) {
+  constexpr int kRounds = 6;
+  Squeezing squeezing(problem, placed, options);
+  for (int round = 0; round < kRounds; ++round) {
+    const auto live = static_cast<double>(replay(problem, placed.plan).peak[kDevice]);
+    if (static_cast<double>(placed.schedule.arena[kDevice]) <= target.enough * live) break;
+    const Realized* next = squeezing.next(static_cast<int64_t>(target.aim * live));
+    if (next == nullptr) break;
+    const bool is_better = next->seconds <= target.seconds &&
+                           next->schedule.arena[kDevice] < placed.schedule.arena[kDevice] &&
+                           is_within(next->schedule.arena, problem.budget);
+    if (is_better) placed = *next;
+  }
+  return placed;
+}
+
 }  // namespace
 
 Realized realize(const Problem& problem, const Plan& plan, const PlaceOptions& options) {
@@ -97,22 +120,11 @@ Realized squeeze(const Problem& problem, const Realized& placed, const PlaceOpti
 
 Realized trim(const Problem& problem, Realized placed, double seconds,
               const PlaceOptions& options) {
-  constexpr int kRounds = 6;
   constexpr double kNoticeable = 1.005;
+  constexpr double kTooMuch = 1.01;
   seconds = std::max(seconds, placed.seconds);
-  Squeezing squeezing(problem, placed, options);
-  for (int round = 0; round < kRounds; ++round) {
-    const int64_t live = replay(problem, placed.plan).peak[kDevice];
-    const auto arena = static_cast<double>(placed.schedule.arena[kDevice]);
-    if (arena <= kNoticeable * static_cast<double>(live)) break;
-    const Realized* next = squeezing.next(live);
-    if (next == nullptr) break;
-    const bool is_better = next->seconds <= seconds &&
-                           next->schedule.arena[kDevice] < placed.schedule.arena[kDevice] &&
-                           is_within(next->schedule.arena, problem.budget);
-    if (is_better) placed = *next;
-  }
-  return placed;
+  placed = trim_to(problem, std::move(placed), {1.0, kNoticeable, seconds}, options);
+  return trim_to(problem, std::move(placed), {kTooMuch, kTooMuch, seconds}, options);
 }
 
 BytesPerTier placed_bytes(const Problem& problem, const Plan& plan, const PlaceOptions& options) {
