@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 
 // Milliseconds to the nanosecond: reading and writing again gives the same digits.
 double as_ms(double seconds) {
@@ -60,6 +60,7 @@ Json certificate_json(const Certificate& certificate) {
           {"bound_space", certificate.bound_space},
           {"space", certificate.space},
           {"solver", certificate.solver},
+          {"ended_early", certificate.ended_early},
           {"peak_bytes", peak_json(certificate.peak)},
           {"recomputed_nodes", certificate.recomputed},
           {"copied_bytes", certificate.copied_bytes},
@@ -85,6 +86,7 @@ Certificate parse_certificate(const Json& json) {
   certificate.bound_space = json.at("bound_space");
   certificate.space = json.at("space");
   certificate.solver = json.at("solver");
+  certificate.ended_early = json.at("ended_early");
   for (const Tier tier : kTiers) {
     certificate.peak[index_of(tier)] = json.at("peak_bytes").at(std::string(to_string(tier)));
   }
@@ -100,10 +102,12 @@ Certificate overall(const std::vector<ProgramPlan>& programs) {
   BytesPerTier peak{};
   Status weakest = Status::optimal;
   double widest_gap = 0;
+  std::string ended_early;
   for (const ProgramPlan& program : programs) {
     const Certificate& certificate = program.planned->certificate;
     weakest = std::max(weakest, certificate.status);
     widest_gap = std::max(widest_gap, certificate.gap);
+    if (ended_early.empty()) ended_early = certificate.ended_early;
     if (certificate.objective_s > result.objective_s || result.policy.empty()) {
       result = certificate;
     }
@@ -114,6 +118,7 @@ Certificate overall(const std::vector<ProgramPlan>& programs) {
   result.peak = peak;
   result.status = weakest;
   result.gap = widest_gap;
+  result.ended_early = ended_early;
   return result;
 }
 

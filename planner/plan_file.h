@@ -22,8 +22,8 @@ struct ProgramPlan {
 };
 
 // `date` is for people, e.g. "2026-11-30T12:00:00Z".  The fields at the top are those of the
-// program that takes longest, with the weakest status and widest gap of any; each program's own are
-// beside its schedule.
+// program that takes longest, with the weakest status and widest gap of any, and why the first one
+// did that ended early; each program's own are beside its schedule.
 std::string print_plan_file(const std::vector<ProgramPlan>& programs, const PlanOptions& options,
                             std::string_view date);
 

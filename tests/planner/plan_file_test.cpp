@@ -43,7 +43,8 @@ struct ToyRun {
 };
 
 TEST(PlanFile, ReadsWhatItWrote) {
-  const ToyRun run;
+  ToyRun run;
+  run.second_planned.certificate.ended_early = "time is up";
   const std::vector<Planned> plans =
       parse_plan_file(run.text(), "plan.json", run.problems(), run.options);
   ASSERT_EQ(plans.size(), 2U);
@@ -55,6 +56,18 @@ TEST(PlanFile, ReadsWhatItWrote) {
   EXPECT_EQ(plans[1].certificate.recomputed, run.second_planned.certificate.recomputed);
   EXPECT_GT(plans[1].certificate.recomputed, 0);
   EXPECT_DOUBLE_EQ(plans[1].certificate.objective_s, run.second_planned.certificate.objective_s);
+  EXPECT_EQ(plans[0].certificate.ended_early, "");
+  EXPECT_EQ(plans[1].certificate.ended_early, "time is up");
+}
+
+// The fields at the top are what people read first.
+TEST(PlanFile, SaysAtTheTopWhyAnyProgramEndedEarly) {
+  for (const bool is_first : {true, false}) {
+    ToyRun run;
+    (is_first ? run.first_planned : run.second_planned).certificate.ended_early = "time is up";
+    const std::string text = run.text();
+    EXPECT_LT(text.find("\"ended_early\": \"time is up\""), text.find("\"programs\"")) << is_first;
+  }
 }
 
 TEST(PlanFile, IsTheSameForTheSameInputsButForItsRun) {
@@ -108,7 +121,9 @@ TEST(PlanFile, RefusesEditedCutAndForeignText) {
               ThrowsMessage<Error>(HasSubstr("was changed")));
   EXPECT_THAT([&] { read(replaced("\"feasible\"", "\"optimal\"")); },
               ThrowsMessage<Error>(HasSubstr("was changed")));
-  EXPECT_THAT([&] { read(replaced("\"version\": 1", "\"version\": 99")); },
+  EXPECT_THAT([&] { read(replaced("\"ended_early\": \"\"", "\"ended_early\": \"it is late\"")); },
+              ThrowsMessage<Error>(HasSubstr("was changed")));
+  EXPECT_THAT([&] { read(replaced("\"version\": 2", "\"version\": 99")); },
               ThrowsMessage<Error>(HasSubstr("version 99")));
   EXPECT_THAT([&] { read(replaced("\"digest\"", "\"dogest\"")); },
               ThrowsMessage<Error>(HasSubstr("plan.json is no plan")));
