@@ -22,6 +22,13 @@ Need need_of(Config config, Backend& backend, int64_t batch_size) {
   if (config.planner.profile == "measure") config.planner.profile = "estimate";
   const RunPrograms programs = programs_of(config, backend.alignment());
   const Profile profile = profile_of(config, programs, backend, {});
+  if (config.planner.profile != "estimate" && !profile.roofline &&
+      lacks_kernels(programs, profile)) {
+    throw Error("--largest-batch: planner.profile " + config.planner.profile +
+                " has no times for train.batch_size = " + std::to_string(batch_size) +
+                "; a file of measured times holds the batch it was measured for alone. Give --set "
+                "planner.profile=estimate, or a profile file with a roofline");
+  }
   Need most;
   std::vector<Problem> problems = problems_of(programs, profile, backend.alignment());
   const PlanOptions options = plan_options_of(config);

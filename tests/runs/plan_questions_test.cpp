@@ -1,5 +1,7 @@
 // What olm2-plan answers besides a plan: why, the largest batch, the model for other solvers.
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 #include <optional>
 #include <sstream>
@@ -112,6 +114,25 @@ TEST(LargestBatch, OfAnyThresholdIsThatOfALinearScan) {
       EXPECT_LE(asked, 10);
     }
   }
+}
+
+TEST(LargestBatch, RefusesTimesThatHoldOneBatchAlone) {
+  CpuBackend backend({.threads = 1});
+  Config config = tiny_gpt2();
+  const RunPrograms programs = programs_of(config, backend.alignment());
+  const std::filesystem::path file =
+      std::filesystem::path(testing::TempDir()) / "olm2_one_batch.json";
+  std::ofstream(file) << to_json(profile_of(config, programs, backend, {}));
+  config.planner.profile = file.string();
+  config.memory.device_budget = {.bytes = int64_t{1} << 30};
+  try {
+    find_largest_batch(config, backend, [](const std::string&) {});
+    ADD_FAILURE() << "found a batch without its times";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("train.batch_size = 1"), HasSubstr("planner.profile=estimate")));
+  }
+  std::filesystem::remove(file);
 }
 
 TEST(LargestBatch, IsTheLastOneThatCanBePlanned) {
