@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "planner/run_seconds.h"
+#include "train/interruption.h"
 #include "train/plan_stage.h"
 
 namespace olm2 {
@@ -37,6 +38,7 @@ struct Row {
   int64_t placement_loss_bytes = 0;
   BytesPerTier peak{};
   std::string space;
+  std::string ended_early;
   std::string message;
 };
 
@@ -53,6 +55,7 @@ void add(Row& row, const Problem& problem, const Planned& planned) {
   row.placement_loss_bytes = std::max(row.placement_loss_bytes, c.placement_loss_bytes);
   for (size_t t = 0; t < row.peak.size(); ++t) row.peak[t] = std::max(row.peak[t], c.peak[t]);
   row.space = c.space;
+  if (!c.ended_early.empty()) row.ended_early = c.ended_early;
   if (!c.message.empty()) row.message = c.message;
 }
 
@@ -71,6 +74,7 @@ Json row_json(const Row& row) {
     json["host_peak"] = row.peak[1];
     json["space"] = row.space;
   }
+  if (!row.ended_early.empty()) json["ended_early"] = row.ended_early;
   if (!row.message.empty()) json["message"] = row.message;
   return json;
 }
@@ -92,8 +96,8 @@ Row plan_row(const PlanStage& stage, const Budgets& budgets, const PlanOptions& 
   return row;
 }
 
-// One model: every policy at every budget.
-void bench_model(const PlanBench& bench, const Config& config,
+// One model: every policy at every budget, until somebody interrupts.
+void bench_model(const PlanBench& bench, const Config& config, const Interruption& interruption,
                  const std::function<void(const Json&)>& line) {
   CpuBackend backend({.threads = 1});  // For sizes of scratch only.
   const PlanStage stage(config, backend, Profile{});
@@ -105,9 +109,11 @@ void bench_model(const PlanBench& bench, const Config& config,
       const Budgets budgets = resolve_budgets(parse_byte_size(budget), config.memory.host_budget,
                                               stage.resident_problems());
       for (const double gap : gaps) {
+        if (interruption.is_wished()) return;
         PlanOptions options = stage.options();
         options.policy = policy;
         options.gap = gap;
+        options.should_stop = [&interruption] { return interruption.is_wished(); };
         const auto start = std::chrono::steady_clock::now();
         const Row row = plan_row(stage, budgets, options);
         const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
@@ -149,13 +155,15 @@ void bench_plans(const PlanBench& bench, const std::function<void(const Json&)>&
   std::vector<std::string> presets = bench.presets;
   if (presets.empty()) presets.emplace_back();
   for (const std::string& policy : bench.policies) find_policy(policy);
+  const Interruption interruption(
+      "planning: ending with the best plan so far; Ctrl-C again ends it all");
   for (const std::string& preset : presets) {
     Config config = config_of(bench, preset);
     std::vector<int64_t> layers = bench.layers;
     if (layers.empty()) layers.push_back(config.model.n_layer);
     for (const int64_t n_layer : layers) {
       config.model.n_layer = n_layer;
-      bench_model(bench, config, line);
+      if (!interruption.is_wished()) bench_model(bench, config, interruption, line);
     }
   }
 }

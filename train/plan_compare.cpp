@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <sstream>
 
+#include "train/interruption.h"
 #include "train/plan_sweep.h"
 #include "train/progress.h"
 
@@ -36,12 +37,14 @@ ComparedPlan row_of(const StateSearch& found, int64_t grad_accumulation) {
   return row;
 }
 
-// One policy at every budget.
+// One policy at every budget; after an interruption by the plans that are there so far.
 std::vector<ComparedPlan> rows_of(const Config& config, const PlanStage& stage,
                                   const std::string& policy,
-                                  const std::vector<std::string>& budgets) {
+                                  const std::vector<std::string>& budgets,
+                                  const Interruption& interruption) {
   PlanOptions options = stage.options();
   options.policy = policy;
+  options.should_stop = [&interruption] { return interruption.is_wished(); };
   std::vector<Budgets> bytes;
   for (const std::string& budget : budgets) {
     bytes.push_back(resolve_budgets(parse_byte_size(budget), config.memory.host_budget,
@@ -81,11 +84,17 @@ std::vector<ComparedPlan> compare(const PlanRequest& request, const Config& conf
   std::printf("%-10s %-10s %-10s %10s %8s %16s %14s %8s\n", "policy", "budget", "status",
               "overhead %", "gap %", "device peak", "host peak", "solve s");
   std::vector<ComparedPlan> table;
+  const Interruption interruption(
+      "comparing: ending with the best plans so far; Ctrl-C again ends it all");
   for (const std::string& policy : split(request.policies)) {
-    for (ComparedPlan& row : rows_of(config, stage, policy, split(request.budgets))) {
+    if (interruption.is_wished()) break;
+    for (ComparedPlan& row : rows_of(config, stage, policy, split(request.budgets), interruption)) {
       print(row);
       table.push_back(std::move(row));
     }
+  }
+  if (interruption.is_wished()) {
+    std::printf("interrupted: the last policy has its best plans so far, those after it none.\n");
   }
   std::printf("%s\n", stage.plans_state()
                           ? "state=\"planned\": gradients take bytes only while they are there, "

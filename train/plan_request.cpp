@@ -10,6 +10,7 @@
 #include "planner/moving_state.h"
 #include "train/compare_report.h"
 #include "train/files.h"
+#include "train/interruption.h"
 #include "train/measure.h"
 #include "train/page.h"
 #include "train/plan_chunks.h"
@@ -36,8 +37,13 @@ fs::path file_of(const fs::path& file, const PlanStage& stage, size_t program) {
 
 void print_minimum(const PlanStage& stage) {
   const std::vector<Problem> problems = stage.roomiest_problems();
-  for (size_t i = 0; i < problems.size(); ++i) {
-    const Minimum minimum = find_minimum(problems[i], stage.options());
+  const Interruption interruption(
+      "looking for the minimum: ending with the smallest plan so far; Ctrl-C again ends it all");
+  PlanOptions options = stage.options();
+  options.should_stop = [&interruption] { return interruption.is_wished(); };
+  for (size_t i = 0; i < problems.size() && !interruption.is_wished(); ++i) {
+    const Minimum minimum = find_minimum(problems[i], options);
+    if (interruption.is_wished()) std::cout << "interrupted, so that less may do: ";
     std::cout << stage.programs().programs[i].name << ": policy " << stage.options().policy
               << " needs at least " << describe_bytes(minimum.bytes) << " on the device, at "
               << minimum.moment << "; no plan of any policy fits in less than "

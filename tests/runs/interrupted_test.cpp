@@ -14,6 +14,7 @@ namespace olm2 {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // A step whose best plan nobody proves in time.
 const Sets kEndless = {"model.n_layer=24", "memory.device_budget=40%", "memory.host_budget=1 GiB",
@@ -62,6 +63,20 @@ TEST(InterruptedPlanningSlow, TrainsByTheBestPlanSoFar) {
   EXPECT_EQ(ended.status, 0) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("ended early: it was stopped"));
   EXPECT_EQ(toy.metrics().size(), 1U);
+}
+
+TEST(InterruptedPlanningSlow, EndsTablesWithWhatIsThere) {
+  const ToyRun toy(kEndless);
+  Started compare(
+      "olm2-plan",
+      toy.command_line({"--compare", "--policies", "olm2,none", "--budgets", "60%,40%"}), toy / "");
+  wait_for_solver(compare);
+  compare.interrupt();
+  const Ended table = compare.wait();
+  EXPECT_EQ(table.status, 0) << table.err;
+  EXPECT_THAT(table.out, HasSubstr("olm2       60%        feasible"));
+  EXPECT_THAT(table.out, HasSubstr("interrupted: "));
+  EXPECT_THAT(table.out, Not(HasSubstr("none   ")));
 }
 
 TEST(InterruptedPlanningSlow, EndsTheProgramTheSecondTime) {
