@@ -65,7 +65,7 @@ class Asking {
     int tries = kMaxTries;
     for (int attempt = 0; attempt < tries && next_plan(attempt); ++attempt) {
       if (is_same_again_) continue;
-      const Realized placed = realize(question_.real, plan_, place_options_);
+      const Realized placed = placed_plan();
       if (placed.seconds >= beat_s_) return;
       const bool fits = is_within(placed.schedule.arena, question_.real.budget);
       Realized squeezed = squeeze(question_.real, placed, place_options_);
@@ -117,7 +117,7 @@ class Asking {
     PolicyResult result = policy_.plan(asked_, options_);
     if (attempt == 0) found_.first = result;
     if (!has_plan(result) || computing_s(question_.real, result.plan) >= beat_s_) return false;
-    place_options_ = placing_of(result);
+    schedule_ = std::move(result.schedule);
     is_same_again_ = attempt > 0 && result.plan.steps == plan_.steps;
     plan_ = std::move(result.plan);
     if (!is_same_again_) return true;
@@ -128,12 +128,12 @@ class Asking {
     return true;
   }
 
-  // As long as the policy sought addresses, where they are the same ones.
-  PlaceOptions placing_of(const PolicyResult& result) const {
-    PlaceOptions placing{.effort = options_.place_effort};
-    if (!moves_) placing.effort *= result.place_effort;
-    if (moves_ || result.place_effort > 1) placing.enough = question_.real.budget;
-    return placing;
+  // The last answer, at the addresses that the policy found, if it sought them.
+  Realized placed_plan() const {
+    if (!schedule_) return realize(question_.real, plan_, place_options_);
+    return {.plan = plan_,
+            .schedule = *schedule_,
+            .seconds = simulate(question_.real, *schedule_).seconds};
   }
 
   // By `part` of it.
@@ -158,11 +158,13 @@ class Asking {
   const Deadline& deadline_;
   double beat_s_;
   bool moves_;
-  PlaceOptions place_options_;  // Of the last answer.
-  Problem asked_;               // With what is left of the budget.
-  BytesPerTier lowered_{};      // By how much it was, last.
-  Plan plan_;                   // The last answer ...
-  bool is_same_again_ = false;  // ... is that before it.
+  PlaceOptions place_options_{.effort = options_.place_effort,
+                              .enough = moves_ ? question_.real.budget : BytesPerTier{}};
+  Problem asked_;                          // With what is left of the budget.
+  BytesPerTier lowered_{};                 // By how much it was, last.
+  Plan plan_;                              // The last answer ...
+  bool is_same_again_ = false;             // ... is that before it.
+  std::optional<Schedule> schedule_ = {};  // Its addresses, if the policy sought them.
   Found found_;
 };
 

@@ -110,8 +110,8 @@ struct PolicyResult {
   double bound_s = 0;  // No plan in `space` is faster.
   std::string space = {};
   std::string solver = {};
-  // How much longer than asked for addresses were sought, within the budgets, until they fit.
-  int place_effort = 1;
+  // The plan with addresses and waits, within the budgets, where the policy sought them itself.
+  std::optional<Schedule> schedule = {};
 };
 struct Policy {
   std::string_view name;

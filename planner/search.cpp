@@ -42,8 +42,8 @@ struct Best {
   Plan plan;
   Decisions decisions;
   double seconds = std::numeric_limits<double>::infinity();
+  Schedule schedule;
   std::string space;
-  int place_effort = 1;
 };
 
 // The fastest plan of a stage that did not fit.
@@ -85,7 +85,7 @@ class Search {
     result.status = Status::feasible;
     result.plan = std::move(best_.plan);
     result.space = best_.space;
-    result.place_effort = best_.place_effort;
+    result.schedule = std::move(best_.schedule);
     return result;
   }
 
@@ -127,7 +127,7 @@ class Search {
   void dream(const Stage& stage) {
     if (dream_.was_sought || dream_.seconds >= best_.seconds || is_done()) return;
     dream_.was_sought = true;
-    keep_if_fastest(realize(problem_, dream_.plan, patiently_), dream_.decisions, stage, kPatience);
+    keep_if_fastest(realize(problem_, dream_.plan, patiently_), dream_.decisions, stage);
   }
 
   void look_into(const Stage& stage, const GuidedSlots& guided) {
@@ -230,7 +230,7 @@ class Search {
       const Arrangement arrangement = arrange(problem_, decisions, margin);
       if (!arrangement.fits(problem_.budget)) return excess_of(arrangement.least);
       const Realized realized = place_within(arrangement.plan, decisions, excess);
-      keep_if_fastest(realized, decisions, stage, 1);
+      keep_if_fastest(realized, decisions, stage);
       const bool waits = realized.seconds > computing_s * (1 + options_.gap / 4);
       if (!waits || excess != BytesPerTier{} || is_done()) break;
     }
@@ -250,15 +250,14 @@ class Search {
     return squeeze(problem_, realized, quickly_);
   }
 
-  void keep_if_fastest(const Realized& realized, const Decisions& decisions, const Stage& stage,
-                       int place_effort) {
+  void keep_if_fastest(const Realized& realized, const Decisions& decisions, const Stage& stage) {
     const bool fits = is_within(realized.schedule.arena, problem_.budget);
     if (!fits || realized.seconds >= best_.seconds) return;
     best_ = {.plan = realized.plan,
              .decisions = decisions,
              .seconds = realized.seconds,
-             .space = std::string(stage.space),
-             .place_effort = place_effort};
+             .schedule = realized.schedule,
+             .space = std::string(stage.space)};
     report();
   }
 
