@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "planner/moving_state.h"
+#include "planner/run_seconds.h"
 
 namespace olm2 {
 namespace {
@@ -23,16 +24,6 @@ bool has_plan(const PolicyResult& result) {
 
 bool is_close_enough(const Found& found, const PlanOptions& options) {
   return found.realized && found.first.bound_s >= found.own_s * (1 - options.gap);
-}
-
-double computing_s(const Problem& problem, const Plan& plan) {
-  double seconds = 0;
-  for (const Step& step : plan.steps) {
-    if (step.kind == Step::Kind::compute) {
-      seconds += problem.seconds[static_cast<size_t>(step.node.index)];
-    }
-  }
-  return seconds;
 }
 
 // Asks a policy for plans, each time with a device and host budget lower by what the last plan was
@@ -116,7 +107,8 @@ class Asking {
     if (attempt > 0 && options_.time_limit_s <= 0) return false;
     PolicyResult result = policy_.plan(asked_, options_);
     if (attempt == 0) found_.first = result;
-    if (!has_plan(result) || computing_s(question_.real, result.plan) >= beat_s_) return false;
+    if (!has_plan(result) || computing_seconds(question_.real, result.plan) >= beat_s_)
+      return false;
     schedule_ = std::move(result.schedule);
     is_same_again_ = attempt > 0 && result.plan.steps == plan_.steps;
     plan_ = std::move(result.plan);

@@ -182,21 +182,12 @@ std::vector<int> segment_counts(const Graph& graph) {
   return counts;
 }
 
-double compute_seconds(const Problem& problem, const Plan& plan) {
-  double seconds = 0;
-  RunSeconds runs(problem);
-  for (const Step& step : plan.steps) {
-    if (step.kind == Step::Kind::compute) seconds += runs.next(step.node);
-  }
-  return seconds;
-}
-
 // The fastest of the plans whose placed arena fits.
 PolicyResult fastest_that_fits(const Problem& problem, std::vector<Plan> plans,
                                const PlanOptions& options) {
   std::vector<std::pair<double, size_t>> by_time;
   for (size_t i = 0; i < plans.size(); ++i) {
-    by_time.emplace_back(compute_seconds(problem, plans[i]), i);
+    by_time.emplace_back(computing_seconds(problem, plans[i]), i);
   }
   std::ranges::sort(by_time);
   PolicyResult result{

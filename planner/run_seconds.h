@@ -26,4 +26,14 @@ class RunSeconds {
   std::vector<bool> has_run_;
 };
 
+// Of everything that a plan computes.
+inline double computing_seconds(const Problem& problem, const Plan& plan) {
+  double seconds = 0;
+  RunSeconds runs(problem);
+  for (const Step& step : plan.steps) {
+    if (step.kind == Step::Kind::compute) seconds += runs.next(step.node);
+  }
+  return seconds;
+}
+
 }  // namespace olm2

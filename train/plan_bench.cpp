@@ -15,16 +15,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Seconds of all computing of a plan.
-double computing_s(const Problem& problem, const Plan& plan) {
-  double seconds = 0;
-  RunSeconds runs(problem);
-  for (const Step& step : plan.steps) {
-    if (step.kind == Step::Kind::compute) seconds += runs.next(step.node);
-  }
-  return seconds;
-}
-
 // The programs of one optimizer step at one budget: their sums, and the weakest of their proofs.
 struct Row {
   Status status = Status::optimal;
@@ -48,7 +38,7 @@ void add(Row& row, const Problem& problem, const Planned& planned) {
   row.gap = std::max(row.gap, c.gap);
   row.objective_s += c.objective_s;
   row.bound_s += c.bound_s;
-  row.computing_s += computing_s(problem, planned.plan);
+  row.computing_s += computing_seconds(problem, planned.plan);
   row.keep_all_s += c.baseline_s;
   row.recomputed += c.recomputed;
   row.copied_bytes += c.copied_bytes;

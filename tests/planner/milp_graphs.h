@@ -160,13 +160,4 @@ inline int64_t activation_bytes(const Problem& problem) {
   return replay(problem, tidy).peak[index_of(Tier::device)] - problem.state_bytes;
 }
 
-inline double plan_seconds(const Problem& problem, const Plan& plan) {
-  double seconds = 0;
-  RunSeconds runs(problem);
-  for (const Step& step : plan.steps) {
-    if (step.kind == Step::Kind::compute) seconds += runs.next(step.node);
-  }
-  return seconds;
-}
-
 }  // namespace olm2
