@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <optional>
 
 #include "planner/packing_layout.h"
 #include "planner/packing_search.h"
@@ -115,20 +116,6 @@ void try_orders(std::span<const BoxGroup> groups, int64_t base, int64_t goal, At
   }
 }
 
-// As if what has no choice were never free.  Greedy orders may profit from using fewer bytes; so
-// freeing some early never costs any.
-void try_orders_above_fixed(std::span<const BoxGroup> groups, int64_t base, int64_t goal,
-                            Attempt& best) {
-  int64_t above = base;
-  std::vector<BoxGroup> others(groups.begin(), groups.end());
-  for (BoxGroup& group : others) {
-    if (!group.fixed_at) continue;
-    above = std::max(above, top_of(group, *group.fixed_at));
-    group.boxes.clear();
-  }
-  if (above > base) try_orders(others, above, goal, best);
-}
-
 // Pulls a group that touches the top forward in the order, or swaps two groups, and keeps what is
 // not worse.  For few boxes: every try places all of them.
 void improve(std::span<const BoxGroup> groups, int64_t base, int64_t goal, int effort,
@@ -165,6 +152,41 @@ void improve(std::span<const BoxGroup> groups, int64_t base, int64_t goal, int e
   }
 }
 
+Packing seek(std::span<const BoxGroup> groups, int64_t base, int64_t goal, int effort) {
+  Attempt best;
+  best.packing.top = std::numeric_limits<int64_t>::max();
+  try_orders(groups, base, goal, best);
+  if (effort > 0 && best.packing.top > goal) {
+    improve(groups, base, goal, effort, best);
+    lower_top(groups, base, goal, effort, best.packing);
+  }
+  return std::move(best.packing);
+}
+
+// As if what has no choice were never free: searches may profit from having fewer bytes to use.  So
+// it never costs bytes that some are free for a while.  Nothing if that cannot be below `limit`.
+std::optional<Packing> seek_above_fixed(std::span<const BoxGroup> groups, int64_t base,
+                                        const PackOptions& options, int64_t limit) {
+  std::vector<BoxGroup> others;
+  int64_t above = base;
+  for (const BoxGroup& group : groups) {
+    if (!group.fixed_at) {
+      others.push_back(group);
+    } else {
+      above = std::max(above, top_of(group, *group.fixed_at));
+    }
+  }
+  const int64_t goal = std::max(least_top(others, above), options.enough);
+  if (above == base || goal >= limit) return std::nullopt;
+  const Packing found = seek(others, above, goal, options.effort);
+  Packing packing{.offset = {}, .top = found.top};
+  size_t next = 0;
+  for (const BoxGroup& group : groups) {
+    packing.offset.push_back(group.fixed_at ? *group.fixed_at : found.offset[next++]);
+  }
+  return packing;
+}
+
 }  // namespace
 
 int64_t max_live(std::span<const BoxGroup> groups) {
@@ -193,14 +215,12 @@ Packing pack(std::span<const BoxGroup> groups, int64_t base, const PackOptions& 
     const int64_t ceiling = options.enough > base ? options.enough : goal;
     return move_few(groups, base, ceiling, options.effort, options.start);
   }
-  Attempt best;
-  best.packing.top = std::numeric_limits<int64_t>::max();
-  try_orders(groups, base, goal, best);
-  try_orders_above_fixed(groups, base, goal, best);
-  if (options.effort == 0 || best.packing.top <= goal) return std::move(best.packing);
-  improve(groups, base, goal, options.effort, best);
-  lower_top(groups, base, goal, options.effort, best.packing);
-  return std::move(best.packing);
+  Packing best = seek(groups, base, goal, options.effort);
+  if (best.top > goal) {
+    std::optional<Packing> other = seek_above_fixed(groups, base, options, best.top);
+    if (other && other->top < best.top) best = std::move(*other);
+  }
+  return best;
 }
 
 Packing pack_at_random(std::span<const BoxGroup> groups, int64_t base, int64_t alignment,

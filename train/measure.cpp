@@ -6,8 +6,6 @@
 #include <map>
 #include <memory>
 
-#include <unistd.h>
-
 #include "core/error.h"
 #include "memory/arena.h"
 #include "planner/planner.h"
@@ -46,19 +44,14 @@ void fill_operand(std::byte* bytes, const ValueType& type) {
   }
 }
 
-// Other bytes, enough to push everything else out of the caches.
+// Other bytes, enough to push everything else out of the caches that a core has for itself and out
+// of its share of those it has not.
 class CacheSweeper {
  public:
-  CacheSweeper() {
-    constexpr long kUnknown = 32L << 20U;
-    constexpr long kMost = 256L << 20U;
-    const long largest = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    bytes_.resize(static_cast<size_t>(std::min(2 * (largest > 0 ? largest : kUnknown), kMost)));
-  }
-  void sweep() { std::ranges::fill(bytes_, std::byte{++round_}); }
+  void sweep() { std::memset(bytes_.data(), ++round_, bytes_.size()); }
 
  private:
-  std::vector<std::byte> bytes_;
+  std::vector<std::byte> bytes_ = std::vector<std::byte>(size_t{64} << 20U);
   uint8_t round_ = 0;
 };
 
