@@ -80,6 +80,7 @@ void expect_refused(const ToyRun& toy, const std::filesystem::path& plan,
 TEST(PlanFile, OfAnotherRunIsRefusedByItsHashes) {
   Sets sets = kMixed;
   sets[0] = "planner.profile=estimate";  // Also for other sizes.
+  sets.push_back("planner.gap=0.1");
   const ToyRun toy(sets);
   const std::vector<std::pair<std::string, std::string>> others = {
       {"train.batch_size=2", "other graph"},
