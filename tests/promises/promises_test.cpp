@@ -9,24 +9,6 @@ namespace {
 
 constexpr int kBudgets = 12;
 
-PlanOptions options_for(std::string_view policy) {
-  PlanOptions options;
-  options.policy = policy;
-  options.gap = 0.01;
-  options.time_limit_s = 20;
-  return options;
-}
-
-// The smallest budget at which all programs of a run can be planned.
-int64_t minimum_of(const TinyRun& run, const PlanOptions& options, int64_t host_bytes) {
-  int64_t bytes = 0;
-  for (Problem problem : run.problems) {
-    problem.budget = {0, host_bytes, 0};
-    bytes = std::max(bytes, find_minimum(problem, options).bytes);
-  }
-  return bytes;
-}
-
 class PromisesSlow : public testing::TestWithParam<std::tuple<std::string, Config (*)()>> {};
 
 TEST_P(PromisesSlow, SameBitsAndSamePeakFromTheMinimumUp) {

@@ -12,14 +12,6 @@ namespace {
 
 constexpr int64_t kPlenty = int64_t{1} << 30;
 
-PlanOptions options_for(std::string_view policy) {
-  PlanOptions options;
-  options.policy = policy;
-  options.gap = 0.01;
-  options.time_limit_s = 20;
-  return options;
-}
-
 Config with_evaluation(Config config, int64_t grad_accumulation) {
   config.train.grad_accumulation = grad_accumulation;
   config.output.eval_every = 1;

@@ -13,23 +13,6 @@ namespace {
 constexpr int kBudgets = 25;
 constexpr size_t kDevice = index_of(Tier::device);
 
-PlanOptions options_for(std::string_view policy) {
-  PlanOptions options;
-  options.policy = policy;
-  options.gap = 0.01;
-  options.time_limit_s = 20;
-  return options;
-}
-
-int64_t minimum_of(const TinyRun& run, const PlanOptions& options, int64_t host_bytes) {
-  int64_t bytes = 0;
-  for (Problem problem : run.problems) {
-    problem.budget = {0, host_bytes, 0};
-    bytes = std::max(bytes, find_minimum(problem, options).bytes);
-  }
-  return bytes;
-}
-
 std::vector<Budgets> ladder(const Budgets& all, int64_t minimum, int64_t host_bytes) {
   std::vector<Budgets> budgets;
   for (int64_t i = 0; i < kBudgets; ++i) {

@@ -2,10 +2,12 @@
 // them leaves behind.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/cpu/cpu_backend.h"
@@ -161,6 +163,24 @@ inline Outcome run_steps(TinyRun& run, std::vector<ExecutableProgram> programs, 
     outcome.state[source.name].assign(bytes.begin(), bytes.end());
   }
   return outcome;
+}
+
+inline PlanOptions options_for(std::string_view policy) {
+  PlanOptions options;
+  options.policy = policy;
+  options.gap = 0.01;
+  options.time_limit_s = 20;
+  return options;
+}
+
+// The smallest budget at which all programs of a run can be planned.
+inline int64_t minimum_of(const TinyRun& run, const PlanOptions& options, int64_t host_bytes) {
+  int64_t bytes = 0;
+  for (Problem problem : run.problems) {
+    problem.budget = {0, host_bytes, 0};
+    bytes = std::max(bytes, find_minimum(problem, options).bytes);
+  }
+  return bytes;
 }
 
 }  // namespace olm2
